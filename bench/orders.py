@@ -5,20 +5,39 @@ measures them, or the whole zoo, inference and training, too. Planned on the dev
 bench/results/orders.json. Peaks are ratios to depth-first, the default without a choice; `as_written` is the program's
 own order, which SERENITY compares with. `bound` is what is proven that no order goes below. The smallest size is a
 narrow cell, and a small network.
+
+python bench/orders.py --plans [NETWORK ...]: what default settings take of the zoo, inference of one example and
+training steps of eight; writes bench/results/order_plans.json. `ratio` is the arena / the greatest of `lower_bound`,
+`cut_bound` of all tasks whose load is above it, and what the portfolio proves (`--states 0` leaves that out), less what
+results may house before they are written; bars are
+a mean of 1.03, and 1.10 of each. `time` is that of a compilation beside one with the orders that take microseconds, in
+turn: bars are 1.5, and 2.0 of irregular networks.
 """
 
 from __future__ import annotations
 
 import math
+import statistics
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from measure import earlier, options, report
 
 import nnc_func as nnc
 from nnc_func import models
-from nnc_func.engine.orders import ORDERS, SEARCHES, OrderProblem, Portfolio, simulated_peak
+from nnc_func.engine.orders import (
+    DEFAULT,
+    ORDERS,
+    SEARCHES,
+    Order,
+    OrderProblem,
+    Portfolio,
+    cut_bound,
+    loads,
+    lower_bound,
+    simulated_peak,
+)
 from nnc_func.models.darts import cell
 from nnc_func.models.randomly_wired import stage
 from nnc_func.nn import inference_graph
@@ -26,6 +45,8 @@ from nnc_func.nn.modules import Module, module
 
 IRREGULAR = ("darts", "randomly-wired")
 BAR = 0.75
+CHEAP = ("depth_first", "list_scheduling")
+PLAN_BARS = {"mean": 1.03, "worst": 1.10, "regular": 1.5, "irregular": 2.0}
 MEANS = ("list_scheduling", "minimum_cut", "portfolio", "bound", "portfolio/as written")
 
 
@@ -88,6 +109,69 @@ def measured(name: str, is_irregular: bool, problem: OrderProblem, search: Portf
     }
 
 
+def proven(problem: OrderProblem, order: Sequence[int], states: int) -> int:
+    """The most that is proven that any order takes, given one of few bytes."""
+    bound = lower_bound(problem)
+    high = [*loads(problem, order)]
+    bound = max(bound, cut_bound(problem, *(task for task, load in zip(order, high, strict=True) if load > bound)))
+    if states and bound < max(high):
+        bound = max(bound, Portfolio(states, steps=100).solved(problem).bound)
+    return bound
+
+
+def plan(name: str, training: bool, states: int, rounds: int) -> dict[str, Any]:
+    """What a network's plan takes, beside what is proven, and how long it takes to compile."""
+    model = models.get(name)
+
+    def compiled(orders: Sequence[Order | str]) -> Any:
+        stack = nnc.lazy(nnc.Null())
+        stack = stack.swap(engine=stack.engine.with_orders(*orders))
+        graph = model.make(stack, 8 if training else 1, training, seed=None)
+        start = time.process_time()
+        made = stack.engine.compile(graph).plan
+        return made, time.process_time() - start, stack, graph
+
+    made, _, stack, graph = compiled(DEFAULT)
+    taken = [(compiled(DEFAULT)[1], compiled(CHEAP)[1]) for _ in range(rounds)]
+    problem = stack.engine.order_problem(graph)
+    lent = sum(problem.sizes[buffer] for buffer in problem.lasting)
+    bound = proven(problem, ORDERS["minimum_cut"](problem), states) - lent
+    return {
+        "network": f"{name}, training" if training else name,
+        "irregular": name in IRREGULAR,
+        "tasks": len(problem),
+        "order": made.order,
+        "arena MB": made.arena_bytes / 1e6,
+        "before MB": compiled(CHEAP)[0].arena_bytes / 1e6,
+        "bound MB": bound / 1e6,
+        "ratio": made.arena_bytes / bound,
+        "time": statistics.median(one / other for one, other in taken),
+        "seconds": statistics.median(one for one, _ in taken),
+    }
+
+
+def plans(names: Sequence[str], states: int, smallest: bool) -> None:
+    """All rows of plans, and what they are in sum."""
+    if smallest:
+        names, states = ["lenet-5"], 10
+    rows = earlier("order_plans", {"rows": []})["rows"] if names and not smallest else []
+    for name in names or models.names():
+        for training in (False, True)[: 1 + models.get(name).trains]:
+            found = plan(name, training, states, 1 if smallest else 3)
+            rows = [row for row in rows if row["network"] != found["network"]] + [found]
+            ratios = [row["ratio"] for row in rows]
+            regular, irregular = ([r["time"] for r in rows if r["irregular"] == is_so] for is_so in (False, True))
+            told = {
+                "mean": math.exp(sum(map(math.log, ratios)) / len(ratios)),
+                "worst": max(ratios),
+                "below 1": sum(ratio < 1 for ratio in ratios),  # a bound that does not hold
+                "regular": max(regular, default=0.0),
+                "irregular": max(irregular, default=0.0),
+            }
+            report("order_plans", rows, smallest=smallest, all=told, bars=PLAN_BARS)
+    print("plans:", {k: round(v, 3) for k, v in told.items()}, "bars:", PLAN_BARS)
+
+
 def mean(rows: list[dict[str, Any]], column: str) -> float:
     """The geometric mean."""
     return math.exp(sum(math.log(row[column]) for row in rows) / len(rows))
@@ -99,7 +183,12 @@ def main() -> None:
     parser.add_argument("--zoo", action="store_true", help="all networks, not only the irregular ones")
     parser.add_argument("--states", type=int, default=40_000, help="of one exact search of the portfolio")
     parser.add_argument("names", nargs="*", help="graphs; those measured before stay in the results")
+    parser.add_argument("--plans", action="store_true", help="what plans take beside what is proven, of the zoo")
     given = parser.parse_args()
+    if given.plans or given.smallest:
+        plans(given.names, given.states, given.smallest)
+    if given.plans:
+        return
     if given.smallest:
         search, found = Portfolio(10, steps=1), problems(narrow(), ["lenet-5"])
     else:

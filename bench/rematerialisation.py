@@ -1,16 +1,18 @@
 """What computing values again saves, and what it costs: planned on the device Null, by the default strategy.
 
-python bench/rematerialisation.py [--networks] [--exact SECONDS] [--smallest]: attention and a chain of layers, or three
-networks over five budgets; or the same five beside the best answer that constraint programming (OR-tools) finds in so
-many seconds each. Prints a table, writes bench/results/rematerialisation.json, or rematerialisation_networks.json or
-_exact.json. FLOPs are those of the operators' facet `cost`; bytes are a program's arena and fresh results. The smallest
-size is all three, of one network within one budget.
+python bench/rematerialisation.py [--networks] [--exact SECONDS] [--refusals] [--smallest]: attention and a chain of
+layers, or three networks over five budgets; or the same five beside the best answer that constraint programming
+(OR-tools) finds in so many seconds each; or what a refusal takes on every network that trains, batch 2. Prints a table,
+writes bench/results/rematerialisation.json, or rematerialisation_networks.json, _exact.json or _refusals.json. FLOPs
+are those of the operators' facet `cost`; bytes are a program's arena and fresh results. The smallest size is the first
+three, of one network within one budget.
 """
 
 from __future__ import annotations
 
+import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -19,7 +21,7 @@ from measure import options, peer, report
 
 import nnc_func as nnc
 from nnc_func import models
-from nnc_func.engine.planning.budgets import footprint
+from nnc_func.engine.planning.answers import footprint
 from nnc_func.engine.rematerialising import STRATEGIES, RematerialisationProblem, simulated
 from nnc_func.engine.rematerialising.optimal import Optimal
 from nnc_func.errors import PlanError
@@ -165,20 +167,57 @@ def exact(chosen: Networks, seconds: float) -> list[dict[str, Any]]:
     ]
 
 
+def refusals(names: Iterable[str]) -> Iterator[dict[str, Any]]:
+    """What it takes to refuse a budget one byte below the least, and to plan without a budget: processor time."""
+    for name in names:
+        stack = nnc.lazy(nnc.Null())
+        graph = step(stack, name, 2)
+        start = time.process_time()
+        takes = footprint(stack.engine.compile(graph).plan)
+        middle = time.process_time()
+        said = refused(stack.engine, graph, 0)
+        least = int(re.findall(r"the least (?:found )?is (\d+)", said)[0])
+        again = time.process_time()
+        refused(stack.engine, graph, least - 1)
+        end = time.process_time()
+        yield {
+            "network": name,
+            "MB without": takes / 1e6,
+            "least, MB": least / 1e6,
+            "by": "".join(re.findall(r"as (\w+) chooses", said)),
+            "planning without, s": middle - start,
+            "refusal, s": end - again,
+        }
+
+
+def refused(engine: Any, graph: Any, nbytes: int) -> str:
+    """What is said where a budget is refused."""
+    try:
+        engine.with_memory_budget(nbytes).compile(graph)
+    except PlanError as error:
+        return str(error)
+    raise SystemExit(f"{graph.name} is planned within {nbytes} bytes")
+
+
 def main() -> None:
     """Print and write the table."""
     parser = options(__doc__)
     parser.add_argument("--networks", action="store_true", help="three networks over five budgets")
     parser.add_argument("--exact", type=float, metavar="SECONDS", help="beside the best found in so many seconds each")
+    parser.add_argument("--refusals", action="store_true", help="what a refusal takes on every network that trains")
     given = parser.parse_args()
-    if given.smallest:
+    if given.refusals:
+        chosen = ["mnist"] if given.smallest else [name for name in models.names() if models.get(name).trains]
+        report("rematerialisation_refusals", list(refusals(chosen)), smallest=given.smallest)
+    elif given.smallest:
         report("rematerialisation", pieces(True), smallest=True)
         report("rematerialisation_networks", networks(SMALLEST), smallest=True)
     elif given.exact is None and given.networks:
         report("rematerialisation_networks", networks(NETWORKS), smallest=False)
     elif given.exact is None:
         report("rematerialisation", pieces(False), smallest=False)
-    if (given.smallest or given.exact is not None) and peer("ortools", "nothing is beside constraint programming"):
+    wanted = not given.refusals and (given.smallest or given.exact is not None)
+    if wanted and peer("ortools", "nothing is beside constraint programming"):
         found = exact(SMALLEST, 0.5) if given.smallest else exact(NETWORKS, given.exact)
         report("rematerialisation_exact", found, smallest=given.smallest)
 

@@ -161,7 +161,7 @@ def operator(
     Raises
     ------
     OperatorError
-        No docstring, or no kernel.
+        No docstring, no kernel, or two kernels of one name.
     """
 
     def decorate(function: Callable[..., Any]) -> Op:
@@ -169,11 +169,18 @@ def operator(
         listed = tuple(kernels) if isinstance(kernels, (tuple, list)) else (kernels,)
         if not listed:
             raise OperatorError(f"operator {fields['name']} has no kernel")
+        made = tuple(ufunc(k) if isinstance(k, str) else k for k in listed)
+        names = [k.name for k in made]
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            raise OperatorError(
+                f"operator {fields['name']} has two kernels named {twice!r}: plans tell them apart by it"
+            )
         return Op(
             **fields,
             shape=shape,
             dtype=dtype,
-            kernels=tuple(ufunc(k) if isinstance(k, str) else k for k in listed),
+            kernels=made,
             derivative=derivative,
             laws=laws,
             **facets,

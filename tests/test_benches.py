@@ -16,6 +16,7 @@ BENCH = ROOT / "bench"
 TREES = {path.name: ast.parse(path.read_text(encoding="utf-8")) for path in sorted(BENCH.glob("*.py"))}
 PEERS = {  # what is compared with and may be missing, by a benchmark that says so
     "exact.py": "ortools",
+    "gpu.py": "cupy",
     "graph_speed.py": "jax",
     "light_models.py": "onnxruntime",
     "onnx_import.py": "onnx",

@@ -32,7 +32,7 @@ from nnc_func.engine.comparing.trials import FAILURES, KEYS, SKIPPED
 from nnc_func.engine.drawing.tables import plot
 from nnc_func.engine.naming import unknown
 from nnc_func.engine.orders import ORDERS, SEARCHES
-from nnc_func.engine.planning.budgets import footprint
+from nnc_func.engine.planning.answers import footprint
 from nnc_func.engine.rematerialising import STRATEGIES
 from nnc_func.engine.rematerialising.generators import GENERATORS as TASKS
 from nnc_func.errors import PlanError

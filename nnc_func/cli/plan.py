@@ -69,6 +69,7 @@ def answer(given: argparse.Namespace) -> Answer:
         "name": found.name,
         "arena_bytes": plan.arena_bytes,
         "max_load_bytes": plan.max_load,
+        "peak_bytes": plan.peak_bytes,
         "ratio": plan.ratio,
         **(_ordered(found, plan, given.order) if program is None else {"recomputation": _again(program)}),
         "bytes_without_sharing": plan.unshared_bytes,

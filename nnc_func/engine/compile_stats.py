@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from attrs import field, frozen
 
 if TYPE_CHECKING:
-    from nnc_func.engine.planning.budgets import Recomputation
+    from nnc_func.engine.planning.answers import Recomputation
 
 
 @frozen

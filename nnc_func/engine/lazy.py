@@ -58,7 +58,7 @@ class Lazy(Layer, Generic[A]):
         Maps lifetimes to offsets; any function from a `Problem` to offsets.
     orders
         The orders that are tried, by name or as functions from an `OrderProblem` to a sequence of its tasks; the one
-        with the least simulated peak is run, or the first one if that takes less memory after all.
+        with the least simulated peak is run, or another one if that takes less memory after all.
     check_numerics
         Raise NumericsError where a kernel gives a NaN or an infinity.
     alignment
@@ -288,8 +288,8 @@ class Lazy(Layer, Generic[A]):
         """This engine with other orders to choose among: names of `nnc_func.engine.orders.ORDERS`, or functions.
 
         Programs take as many bytes as with the best of them by simulated peak, and no more than with the first one;
-        values are the same in any order. The orders that search ("exact", "local_search", "portfolio") take seconds
-        where graphs have thousands of nodes.
+        values are the same in any order. "minimum_cut" has a budget; the other orders that search ("exact",
+        "local_search", "portfolio") take seconds where graphs have thousands of nodes.
 
         Raises
         ------
@@ -424,8 +424,8 @@ class Lazy(Layer, Generic[A]):
         Raises
         ------
         PlanError
-            That is no number of bytes, or there is no such strategy. Compiling: there is no plan that takes as little;
-            says the least that the strategy found.
+            That is no number of bytes, or there is no such strategy. Compiling: the budget is below the least that any
+            of the strategies found; says that, whose it is, and what is proven.
 
         Examples
         --------

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import accumulate
+from operator import add
 from typing import Any, ClassVar
 
 from attrs import evolve, frozen
 
+from nnc_func.device.shared.bfloat16_emulation import kernel_named
 from nnc_func.engine.allocators.base import Problem
 from nnc_func.engine.plan_rows import ARENA, NEXT, OUTPUT, Buffer, Instruction, Slot
+from nnc_func.facets.kernels import private_bytes
 from nnc_func.facets.places import Place
 from nnc_func.graph.unpickled import Unpickled
 from nnc_func.tree import Structure
@@ -115,14 +118,38 @@ class Plan(Unpickled):
 
     @cached_property
     def bytes_alive(self) -> tuple[int, ...]:
-        """For each instruction: bytes of the arena that hold something while it runs, and of all fresh results."""
+        """For each instruction: bytes of the arena that hold something while it runs, of all fresh results, and those
+        that its kernel takes for itself."""
         change = [0] * (len(self.instructions) + 1)
         for b in self.buffers:
             if b.kind == ARENA:
                 change[b.lower] += b.nbytes
                 change[min(b.upper, len(self.instructions))] -= b.nbytes
         change[0] += sum(b.nbytes for b in self.buffers if b.kind in (OUTPUT, NEXT))
-        return tuple(accumulate(change))[:-1]
+        return tuple(map(add, accumulate(change), self.private_bytes))
+
+    @cached_property
+    def private_bytes(self) -> tuple[int, ...]:
+        """For each instruction the bytes that its kernel takes for itself while it runs, which lie in no arena.
+
+        They are a library's, or of what is copied into the results; of a loop or a branch those of its bodies, at most.
+        """
+        return tuple(map(self._private, self.instructions))
+
+    def _private(self, i: Instruction) -> int:
+        if i.loops:
+            return max(max(each.plan.private_bytes, default=0) for each in i.loops)
+        kernel = None if i.view else kernel_named(i.op, i.kernel)
+        if kernel is None or (kernel.private is None and (kernel.into is not None or kernel.ufunc is not None)):
+            return 0
+        operands, results = (tuple([self.slots[n].aval for n in ns]) for ns in (i.operands, i.results))
+        return private_bytes(kernel, operands, results, dict(i.items))
+
+    @property
+    def peak_bytes(self) -> int:
+        """What a run takes at most besides what is there before: arenas, fresh results, and for one kernel's self."""
+        fresh = sum(b.nbytes for b in self.buffers if b.kind in (OUTPUT, NEXT))
+        return sum(self.arenas.values()) + fresh + max(self.private_bytes, default=0)
 
     @property
     def ratio(self) -> float:

@@ -17,7 +17,7 @@ from nnc_func.op import Op
 ARENA, INPUT, VARIABLE, CONSTANT = "arena", "input", "variable", "constant"
 OUTPUT, NEXT, LENT, DONATED = "output", "next", "lent", "donated"
 KINDS = (ARENA, INPUT, VARIABLE, CONSTANT, OUTPUT, NEXT, LENT, DONATED)  # of buffers
-DEFAULT, TABLE = "default", "table"
+DEFAULT, TABLE, MEMORY = "default", "table", "memory"
 Row = TypeVar("Row")
 
 
@@ -44,14 +44,14 @@ class Buffer(BufferFields):
         ``"arena"``: planned; ``"input"``, ``"variable"``, ``"constant"``: there before the run; ``"output"``: fresh,
         for the caller; ``"next"``: fresh, becomes the variable's array after the run; ``"lent"``: the memory of an
         output before that is written; ``"donated"``: an input that the caller gave up, and what lives in its memory
-        after it, one at a time.
+        after it; `offset` says where.
     nbytes
         Size.
     lower, upper
         Alive when instruction `t` reads or writes it, for ``lower <= t < upper``; of arena, lent and donated
         buffers only.
     offset
-        Bytes into the arena; of arena buffers only.
+        Bytes into the arena, or into the output or the input that houses it; 0 of others.
     source
         Position among the inputs, variables, constants or outputs (of lent and donated buffers too); -1 for the arena.
     place
@@ -128,7 +128,8 @@ class Instruction(InstructionFields):
     waits
         Instructions of other streams that must have run before, by number.
     choice
-        Who chose the kernel: ``"default"``, the device; ``"table"``, the engine's recorded table.
+        Who chose the kernel: ``"default"``, the device; ``"table"``, the engine's recorded table; ``"memory"``, the
+        planner, for the scratch that it does without.
     loops
         Of a loop that is planned: the plan of its body, and where values lie each time. Of a branch: one of each body,
         which goes once.

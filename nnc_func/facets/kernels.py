@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from functools import lru_cache
 from typing import Any
 
 from attrs import frozen
 
 from nnc_func.errors import DeviceError
 from nnc_func.facets.layouts import NHWC, ROW_MAJOR, permutation
+from nnc_func.facets.views import CostRule
 
 Layouts = tuple[str | tuple[str, ...], ...]
 GAPLESS = frozenset({"isfinite", "isinf", "isnan", "signbit"})
@@ -49,6 +51,14 @@ class Kernel:
         operator with several results, ``overwrites(number of arguments, **params)``: the positions for each of them.
     scratch
         ``scratch(avals, **params)`` gives the scratch arrays that `into` wants, as a tuple of (shape, dtype).
+    private
+        ``private(avals, **params)``: bytes that it takes for itself while it runs, where no plan can place them: inside
+        a library, and what is copied into the results. None: nothing, or of a kernel that only computes, its results.
+    cost
+        ``cost(args, results, **params)``, of avals, gives its `Cost`, as the operator's facet of that name does of any
+        kernel. Those of an operator's kernels that say what they cost are each other's variants: where memory is
+        scarcest a planner takes one that wants less scratch for little more time. None: it is taken for its place in
+        the list alone.
     accepts
         ``accepts(avals, **params)``: whether this kernel takes arguments of these dtypes.
     by_shape
@@ -79,6 +89,8 @@ class Kernel:
     ufunc: str | None = None
     overwrites: tuple[int, ...] | str | Callable[..., tuple[tuple[int, ...], ...]] = ()
     scratch: Callable[..., tuple[tuple[tuple[int, ...], Any], ...]] | None = None
+    private: Callable[..., int] | None = None
+    cost: CostRule | None = None
     accepts: Callable[..., bool] = always
     by_shape: bool = False
     layouts: Layouts | None = None
@@ -101,6 +113,21 @@ class Kernel:
         What only computes makes an array first, for which there may be no memory.
         """
         return self.infallible and (self.ufunc is not None or self.into is not None)
+
+
+def private_bytes(kernel: Kernel, args: tuple[Any, ...], results: tuple[Any, ...], params: dict[str, Any]) -> int:
+    """The bytes that a kernel takes for itself while it runs, beyond operands, results and scratch.
+
+    Examples
+    --------
+    >>> from nnc_func.aval import Aval
+    >>> x = Aval((1000,), "float64")
+    >>> private_bytes(ufunc("exp"), (x,), (x,), {}), private_bytes(Kernel("new", abs), (x,), (x,), {})
+    (0, 8000)
+    """
+    if kernel.private is not None:
+        return kernel.private(args, **params)
+    return 0 if kernel.into is not None or kernel.ufunc is not None else sum([a.nbytes for a in results])
 
 
 def _never(*_: Any, **__: Any) -> Any:
@@ -142,22 +169,35 @@ def reference(compute: Callable[..., Any], into: Callable[..., Any] | None = Non
     return Kernel(facts.pop("name", "reference"), compute=compute, into=into, **facts)
 
 
-def takes_layouts(kernel: Kernel, op: Any, avals: tuple[Any, ...], params: dict[str, Any]) -> bool:
-    """Whether the layouts of arguments, and of the results that they lead to, are among those that a kernel accepts."""
-    if kernel.layouts is None:
-        return True
-    found = [a.layout for a in avals]
-    ranks = [a.ndim for a in avals]
+_permutation = lru_cache(256)(permutation)
+
+
+def layouts_of(op: Any, avals: tuple[Any, ...], params: dict[str, Any]) -> list[tuple[Any, int]]:
+    """The layouts and the ranks of arguments, and of the results that they lead to."""
+    found = [(a.layout, a.ndim) for a in avals]
     shapes = op.shape(*(a.shape for a in avals), **params)
     for shape in shapes if op.multi_result else (shapes,):
-        found.append(op.layout(avals, shape, **params))
-        ranks.append(len(shape))
+        found.append((op.layout(avals, shape, **params), len(shape)))
+    return found
+
+
+def takes_layouts(
+    kernel: Kernel, op: Any, avals: tuple[Any, ...], params: dict[str, Any], found: list[tuple[Any, int]] | None = None
+) -> bool:
+    """Whether the layouts of arguments, and of the results that they lead to, are among those that a kernel accepts.
+
+    Who asks about several kernels finds these with `layouts_of` before.
+    """
+    if kernel.layouts is None:
+        return True
+    if found is None:
+        found = layouts_of(op, avals, params)
     letters = params.get("data_format", NHWC)
     for entry in kernel.layouts:
         names = (entry,) * len(found) if isinstance(entry, str) else entry
         if len(names) == len(found) and all(
-            at == (None if name == ROW_MAJOR or rank != len(letters) else permutation(name, rank, letters))
-            for name, rank, at in zip(names, ranks, found, strict=True)
+            at == (None if name == ROW_MAJOR or rank != len(letters) else _permutation(name, rank, letters))
+            for name, (at, rank) in zip(names, found, strict=True)
         ):
             return True
     return False

@@ -59,12 +59,15 @@ class Cost:
         A library computes it that has threads of its own, as BLAS.
     is_estimate
         How often a loop goes, or which branch is taken, is not known before it runs: as often as it may, all alike.
+    launches
+        Calls of a library, one after the other: each takes the time of a launch.
     """
 
     flops: int = 0
     extra_bytes: int = 0
     threaded: bool = False
     is_estimate: bool = False
+    launches: int = 1
 
 
 CostRule = Callable[..., Cost]  # (avals of arguments, avals of results, **params) -> Cost

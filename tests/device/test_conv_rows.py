@@ -14,7 +14,7 @@ from nnc_func.body import Body
 from nnc_func.device.kernels import conv_rows
 from nnc_func.device.kernels.conv import conv_result
 from nnc_func.device.shared import workers
-from nnc_func.graph.ops import CATALOGUE
+from nnc_func.graph.ops import CATALOGUE, conv_fused
 from nnc_func.testing.laws import equal
 
 CONV2D, FUSED = CATALOGUE["conv2d"], CATALOGUE["conv2d_blockwise"]
@@ -59,7 +59,6 @@ def test_rows_equal_the_reference(limit: int, threads: int, drawn: Any) -> None:
     x, w, params = drawn
     items = CONV2D.canonical(params)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(conv_rows, "LIMIT", limit)
         patch.setattr(conv_rows, "WORTH", 1)
         patch.setattr(workers, "spare", lambda: threads)
         conv_rows.rows_of.cache_clear()
@@ -68,12 +67,12 @@ def test_rows_equal_the_reference(limit: int, threads: int, drawn: Any) -> None:
             if min(shape[1:]) < 1:
                 return
             wanted = CONV2D.kernels[-1].compute(np, x, w, **dict(items))  # type: ignore[misc]
-            kernel = next(k for k in CONV2D.kernels if k.name == "rows of windows")
+            kernel = conv_rows.in_rows("rows", limit, conv_result)
             equal(written(kernel, (x, w), items, shape), wanted, 512, "conv2d")
             mean = np.random.default_rng(1).standard_normal(shape[-1]).astype("float32")
             beside = np.random.default_rng(2).standard_normal(shape).astype("float32")
             items = FUSED.canonical({**params, "body": BODY})
-            fused = written(FUSED.kernels[0], (x, w, mean, beside), items, shape)
+            fused = written(conv_fused.in_rows("rows", limit), (x, w, mean, beside), items, shape)
             centred = wanted - mean
             equal(fused, centred / (1 + np.exp(-centred)) + beside, 1024, "conv2d_blockwise")
         finally:

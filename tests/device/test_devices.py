@@ -317,3 +317,11 @@ def test_views_are_made_as_the_device_says() -> None:
         for _ in range(4):  # the first in the general way, later ones written out
             np.testing.assert_array_equal(program(given), np.cumsum(given[1:]))
         assert len(made) == count
+
+
+@pytest.mark.parametrize("attribute", ["__array_namespace__", "__cuda_array_interface__"])
+def test_arrays_of_a_gpu_are_no_data_of_the_host(attribute: str) -> None:
+    """CuPy's have the one, PyTorch's the other; neither is copied without a word."""
+    elsewhere = type("ndarray", (), {attribute: {}, "shape": (2,), "device": "cuda:0"})()
+    with pytest.raises(DeviceError, match="on cuda:0, which is no array of this device"):
+        nnc.NumPy().asarray(elsewhere)

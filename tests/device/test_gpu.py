@@ -29,9 +29,25 @@ def why_not() -> str:
     return ""
 
 
-def signed(op: Op, *found: Any) -> Any:
-    """Without their signs where those are the device's: of vectors of a decomposition."""
-    return map(np.abs, found) if op.name in ("qr", "svd", "eigh") else found
+def alike(op: Op, arrays: Any, found: list[Any], wanted: Any, what: str) -> None:
+    """The values are NumPy's; vectors of a decomposition have the device's signs, and are as exact as they are apart.
+
+    Of batches CuPy's singular values are Jacobi's: measured to 62 units where LAPACK's are to 25, so these are
+    multiplied out, and what is computed of them has four times the operator's tolerance.
+    """
+    ulps = max(4.0, op.tolerance.ulps) * (4 if op.name == "cofactors" else 1)
+    for at, (one, other) in enumerate(zip(found, wanted, strict=True)):
+        if op.name not in ("qr", "svd", "eigh"):
+            equal(one, other, ulps, what)
+        elif op.name != "svd" or at == 1:
+            equal(np.abs(one), np.abs(other), ulps, what)
+    if op.name == "svd":
+        (u, s, vh), (x,) = found, arrays
+        k = s.shape[-1]
+        equal((u[..., :k] * s[..., None, :]) @ vh[..., :k, :], x.astype(u.dtype), 4 * ulps, f"{what}, multiplied out")
+        for vectors in (u, vh):
+            inner = vectors.conj().swapaxes(-1, -2) @ vectors if vectors is u else vectors @ vh.conj().swapaxes(-1, -2)
+            equal(inner, np.broadcast_to(np.eye(inner.shape[-1], dtype=inner.dtype), inner.shape), 4 * ulps, what)
 
 
 REASON = why_not()
@@ -49,9 +65,8 @@ def test_it_equals_numpy(op: Op) -> None:
         arrays, params = data.draw(arguments(op))
         found = results(op, gpu.bind(op, *map(gpu.asarray, arrays), **params))
         wanted = results(op, host.bind(op, *arrays, **params))
-        for one, other in zip(found, wanted, strict=True):
-            assert gpu.owns(one)
-            equal(*signed(op, gpu.to_numpy(one), other), max(4.0, op.tolerance.ulps), f"{op} on {gpu!r}")
+        assert all(gpu.owns(each) for each in found)
+        alike(op, arrays, [gpu.to_numpy(each) for each in found], wanted, f"{op} on {gpu!r}")
 
     check()
 
@@ -69,8 +84,7 @@ def test_a_planned_program_equals_numpy(op: Op) -> None:
         made = gpu.bind(op, *inputs, **params)
         found = gpu.compile(inputs=inputs, outputs=list(made) if op.multi_result else [made])(*arrays)
         wanted = results(op, host.device.bind(op, *arrays, **params))
-        for one, other in zip(found, wanted, strict=True):
-            equal(*signed(op, gpu.device.to_numpy(one), other), max(4.0, op.tolerance.ulps), f"{op}, planned")
+        alike(op, arrays, [gpu.device.to_numpy(each) for each in found], wanted, f"{op}, planned")
 
     check()
 

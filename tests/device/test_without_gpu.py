@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import nnc_func as nnc
+from nnc_func.device.shared.namespace import choose
 from nnc_func.errors import DeviceError
 from nnc_func.graph.ops import CATALOGUE
 from nnc_func.op import Op
@@ -141,3 +142,24 @@ def test_no_room_is_told(cupy: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(np, "empty", full)
     with pytest.raises(DeviceError, match=r"CuPy\(\) has no room for float64\[1000\]: out of memory"):
         gpu.empty((1000,), "float64")
+
+
+@pytest.mark.parametrize("keepdims", [False, True])
+@pytest.mark.parametrize("name", ["sum", "mean"])
+@pytest.mark.parametrize(("shape", "axis"), [((300, 4), 0), ((20, 3, 20, 5), (2, 0, 1)), ((300, 3, 2), (-3,))])
+def test_many_rows_are_summed_as_a_product(cupy: Any, name: str, shape: Any, axis: Any, keepdims: bool) -> None:
+    gpu, x = nnc.CuPy(), np.random.default_rng(0).normal(size=shape)
+    op, params = CATALOGUE[name], {"axis": axis, "keepdims": keepdims}
+    assert choose(op, (nnc.Aval(shape, "float64"),), params, "cupy").name == "of rows"
+    wanted = getattr(np, name)(x, axis=axis, keepdims=keepdims)
+    np.testing.assert_allclose(gpu.bind(op, gpu.asarray(x), **params), wanted, rtol=1e-12, atol=1e-12)
+    program = nnc.lazy(gpu)
+    symbol = program.input("x", shape, "float64")
+    found = program.compile([symbol], program.bind(op, symbol, **params))(x)
+    np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize(("shape", "axis"), [((300, 4), 1), ((300, 4), None), ((300,), 0), ((9, 4), 0), ((0, 4), 0)])
+def test_few_rows_and_other_axes_are_reduced(shape: Any, axis: Any) -> None:
+    kernel = choose(CATALOGUE["sum"], (nnc.Aval(shape, "float64"),), {"axis": axis, "keepdims": False}, "cupy")
+    assert kernel.name == "sum"

@@ -122,6 +122,16 @@ def _over_rows(lazy: Any) -> Any:
     return lazy.compile([x], o.sort(z, axis=1).sum())
 
 
+def _lent(lazy: Any) -> Any:
+    """A result that houses several values at a time before it is written."""
+    o, x = lazy.ops, lazy.input("x", (128, 128), "float32")
+    powers = [o.sort(x, axis=0)]
+    for axis in (1, 0, 1):
+        powers.append(o.sort(powers[-1] * 2, axis=axis))
+    y = o.sort(powers[0] + powers[3], axis=1) * o.sort(powers[1] + powers[2], axis=0)
+    return lazy.compile([x], o.concat(y, o.sort(y, axis=0), o.sort(y, axis=1), axis=0))
+
+
 def _decided(lazy: Any) -> Any:
     """Loops and branches whose number of times, and choice, only the run knows, in each other."""
     o = lazy.ops
@@ -141,7 +151,8 @@ def _decided(lazy: Any) -> Any:
 
 
 PROGRAMS: tuple[Callable[[Any], Any], ...] = (
-    _network, _images, _parts, _indices, _donated, _streams, _unknown, _plain, _rows, _over_rows, _decided,
+    _network, _images, _parts, _indices, _donated, _streams, _unknown, _plain, _rows, _over_rows, _lent,
+    _decided,
 )  # fmt: skip
 
 

@@ -110,9 +110,9 @@ def check(problem: Problem, offsets: Sequence[int]) -> None:
 def hurried() -> dict[str, Allocator]:
     """All allocators; those that search do not search for long."""
     little: dict[str, dict[str, Any]] = {
-        "boxing": {"tries": 2},
+        "boxing": {"steps": 2},
         "branch_and_bound": {"steps": 100},
-        "hill_climb": {"attempts": 8},
+        "hill_climb": {"steps": 8},
         "local_search": {"steps": 40},
         "peak_shaving": {"around": 3, "enough": 1.0},
     }

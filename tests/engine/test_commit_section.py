@@ -59,9 +59,9 @@ def test_two_hundred_graphs_need_no_more_than_a_tenth_above_a_careless_plan() ->
         for drawn in writing(200):
             graph = drawn.build(LAZY).program.graph
             (careful, plan), (careless, other) = peak_bytes(LAZY, graph), peak_bytes(LAZY, graph, careless=True)
-            assert careful <= TOLERATED * careless, drawn
             plan.verify()
             assert plan.commit == begun(plan).commit
+            assert careful <= TOLERATED * careless or not is_allowed(other), drawn
             allowed += is_allowed(other)
     assert allowed > 150
 

@@ -127,6 +127,8 @@ def test_exact_search_finds_the_least_peak_of_all_orders(problem: OrderProblem) 
     assert found.peak == simulated_peak(problem, answered(lambda _: found.order, problem)) == least
     assert lower_bound(problem) <= least
     assert Portfolio().solved(problem).peak == least
+    divided = MinimumCut().solved(problem, range(len(problem)))
+    assert divided.bound <= least <= divided.peak == simulated_peak(problem, divided.order)
 
 
 @pytest.mark.slow
@@ -152,6 +154,7 @@ def test_no_order_is_below_a_proven_one_nor_the_portfolio_above_one_without_a_se
 def test_the_lower_bound_is_that_of_one_of_the_tasks_and_each_is_met_in_every_order(problem: OrderProblem) -> None:
     bounds = [bound_at(problem, task) for task in range(len(problem))]
     assert lower_bound(problem) == max(bounds, default=0)
+    assert all(bound <= cut_bound(problem, task) for task, bound in enumerate(bounds))
     for name in ("depth_first", "breadth_first", "list_scheduling", "sethi_ullman"):
         order = ORDERS[name](problem)
         for task, load in zip(order, loads(problem, order), strict=True):
@@ -178,14 +181,6 @@ def test_dividing_at_minimum_cuts_makes_no_order_worse(problem: OrderProblem) ->
         start = ORDERS[name](problem)
         found = answered(lambda _, start=start: MinimumCut().improved(problem, start), problem)
         assert simulated_peak(problem, found) <= simulated_peak(problem, start)
-
-
-def test_without_scipy_nothing_is_divided(monkeypatch: pytest.MonkeyPatch) -> None:
-    problem = OrderProblem(COUNTEREXAMPLE, USES, [1, 3, 1, 1, 1, 2, 0])
-    monkeypatch.setitem(sys.modules, "scipy.sparse", None)
-    assert MinimumCut().improved(problem, range(7)) == [*range(7)]
-    assert cut_bound(problem, 3) == 0
-    assert Portfolio().solved(problem).is_optimal
 
 
 def over_antichains(problem: OrderProblem, most: int = 1_000) -> int | None:

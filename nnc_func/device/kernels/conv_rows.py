@@ -12,19 +12,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from typing import Any
 
 import numpy as np
 from attrs import frozen
 
+from nnc_func.device.kernels.columns import AGAIN
 from nnc_func.device.kernels.linalg import Arrays, Scratch, Windows, allocating, last_channels, windows_of
 from nnc_func.device.shared import workers
 from nnc_func.device.shared.bounds import strided
 from nnc_func.facets.kernels import Kernel
 from nnc_func.facets.layouts import NHWC
+from nnc_func.facets.views import Cost
 
 LIMIT = 5 << 19  # bytes of columns and results at a time, of all threads: a few of them fit in the last cache
+FEW = 1 << 19  # the same of a kernel that does with less
 LONG = 16  # elements that are copied at once, at least: of shorter runs few are copied a second
 THREADS = 8  # there is scratch for so many at most
 WORTH = 1 << 24  # FLOPs of a block that another thread may take: it is some 100 µs
@@ -139,8 +142,8 @@ class Rows:
 
 @lru_cache(maxsize=4096)
 def rows_of(
-    itemsize: int, x: tuple[int, ...], w: tuple[int, ...], stride: Any, padding: Any, dilation: Any, groups: int,
-    data_format: str,
+    limit: int, itemsize: int, x: tuple[int, ...], w: tuple[int, ...], stride: Any, padding: Any, dilation: Any,
+    groups: int, data_format: str,
 ) -> Rows:  # fmt: skip
     """The plan for images and a kernel of these shapes."""
     n, h, width, c = x if data_format == NHWC else (x[0], x[2], x[3], x[1])
@@ -148,7 +151,7 @@ def rows_of(
     one = Rows(over, n, c, w[3], groups, itemsize, 1)
     row = max(1, (one.columns + one.results) * itemsize)
     total = max(1, n * over.outputs[0])
-    limit = max(LIMIT, min(2 * LIMIT, math.prod(w) * itemsize))  # a large kernel is read again for each block
+    limit = max(limit, min(2 * limit, math.prod(w) * itemsize))  # a large kernel is read again for each block
     return Rows(over, n, c, w[3], groups, itemsize, max(1, min(total, limit // row)))
 
 
@@ -156,14 +159,14 @@ def _dtype(avals: Arrays) -> Any:
     return np.result_type(avals[0].dtype, avals[1].dtype)
 
 
-def planned(avals: Arrays, **params: Any) -> Rows:
-    """The plan for arguments of these avals."""
-    return rows_of(_dtype(avals).itemsize, avals[0].shape, avals[1].shape, **params)
+def planned(limit: int, avals: Arrays, **params: Any) -> Rows:
+    """The plan for arguments of these avals, with so many bytes of columns and results."""
+    return rows_of(limit, _dtype(avals).itemsize, avals[0].shape, avals[1].shape, **params)
 
 
-def scratch(avals: Arrays, registers: tuple[Any, ...] = (), **params: Any) -> Scratch:
+def scratch(limit: int, avals: Arrays, registers: tuple[Any, ...] = (), **params: Any) -> Scratch:
     """Columns, padded images, and registers as large as a block of the result; for all threads together."""
-    rows, dtype = planned(avals, **params), _dtype(avals)
+    rows, dtype = planned(limit, avals, **params), _dtype(avals)
     found: list[tuple[tuple[int, ...], Any]] = []
     if not rows.direct:
         found.append(((rows.kept * rows.columns,), dtype))
@@ -171,6 +174,20 @@ def scratch(avals: Arrays, registers: tuple[Any, ...] = (), **params: Any) -> Sc
         found.append(((rows.padding,), dtype))
     found += [((rows.kept * rows.results,), register) for register in registers]
     return tuple(found)
+
+
+def cost(limit: int, args: Arrays, results: Arrays, steps: int = 0, **params: Any) -> Cost:
+    """Of columns and products, or of a product and a sum at each offset, and of steps that finish each block."""
+    rows, itemsize = planned(limit, args[:2], **params), _dtype(args).itemsize
+    over = rows.over
+    blocks = max(1, -(-rows.images * over.outputs[0] // rows.height(1)))
+    pixels = rows.images * math.prod(over.outputs)
+    flops = 2 * pixels * rows.depth * rows.out
+    if rows.by_channel:
+        return Cost(flops, 0, launches=blocks * (4 + steps + 2 * math.prod(over.size)))
+    columns = 0 if rows.direct else 2 * pixels * rows.groups * rows.depth * itemsize
+    kernel = AGAIN * blocks * rows.depth * rows.out * itemsize
+    return Cost(flops, columns + kernel, threaded=True, launches=blocks * (6 + steps))
 
 
 # --- a block ------------------------------------------------------------------------------------------
@@ -271,9 +288,9 @@ def write(rows: Rows, x: Any, w: Any, out: Any, given: Arrays, finish: Finish | 
     workers.side_by_side(work, threads)
 
 
-def _into(xp: Any, arrays: Arrays, outs: Arrays, given: Arrays, *, data_format: str, **params: Any) -> None:
+def _into(limit: int, xp: Any, arrays: Arrays, outs: Arrays, given: Arrays, *, data_format: str, **params: Any) -> None:
     (x, w), (out,) = arrays, outs
-    rows = planned((x, w), data_format=data_format, **params)
+    rows = planned(limit, (x, w), data_format=data_format, **params)
     write(rows, last_channels(x, data_format), w, last_channels(out, data_format), given)
 
 
@@ -289,12 +306,18 @@ def fits(avals: Arrays, *, groups: int, data_format: str, **params: Any) -> bool
     return bool(w.shape[-2] * (w.shape[1] if groups == 1 else 1) >= LONG)
 
 
-def conv2d(result: Callable[..., Any]) -> Kernel:
-    """Of `conv2d`; ``result(*arrays, **params)`` gives the result's shape and dtype."""
+def in_rows(name: str, limit: int, result: Callable[..., Any]) -> Kernel:
+    """Of `conv2d`, with so many bytes of columns and results at a time."""
+    into, wants = partial(_into, limit), partial(scratch, limit)
     return Kernel(
-        "rows of windows", compute=allocating(_into, result, scratch), into=_into, scratch=scratch, accepts=_last,
-        by_shape=True, layouts=("row-major",), namespaces=frozenset({"numpy"}), strided=True,
+        name, compute=allocating(into, result, wants), into=into, scratch=wants, cost=partial(cost, limit),
+        accepts=_last, by_shape=True, layouts=("row-major",), namespaces=frozenset({"numpy"}), strided=True,
     )  # fmt: skip
+
+
+def conv2d(result: Callable[..., Any]) -> tuple[Kernel, ...]:
+    """Of `conv2d`; ``result(*arrays, **params)`` gives the result's shape and dtype."""
+    return in_rows("rows of windows", LIMIT, result), in_rows("few rows of windows", FEW, result)
 
 
 def _last(avals: Arrays, *, data_format: str, **params: Any) -> bool:

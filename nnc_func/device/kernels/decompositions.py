@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import math
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache, wraps
@@ -82,6 +83,44 @@ def hermitian(xp: Any, x: Any) -> Any:
 def identity(xp: Any, x: Any) -> Any:
     """True on the diagonal of a square matrix of that size."""
     return xp.eye(x.shape[-1], dtype=xp.int8) == 1
+
+
+# --- what they take for themselves -------------------------------------------------------------------------
+
+
+def _floating(x: Any) -> tuple[int, int, int]:
+    """Bytes of an argument in the dtype that it is computed in, of one matrix of it, and of what it is converted to."""
+    dtype = common_dtype(x)
+    nbytes = math.prod(x.shape) * dtype.itemsize
+    return nbytes, math.prod(x.shape[-2:]) * dtype.itemsize, nbytes if x.dtype != dtype else 0
+
+
+def common_dtype(*arrays: Any) -> np.dtype[Any]:
+    """The common floating dtype of arrays, or of what has their dtypes."""
+    found = np.result_type(*[a.dtype for a in arrays])
+    return found if found.kind in "fc" else np.dtype("float64")
+
+
+def _takes(copies: int, matrices: int, hermitian: bool = False) -> Callable[..., int]:
+    """So many copies of all, and LAPACK's of one matrix at a time; a Hermitian part of complex numbers is one more."""
+
+    def private(avals: tuple[Any, ...], **_: Any) -> int:
+        (x,) = avals
+        nbytes, matrix, converts = _floating(x)
+        more = nbytes if hermitian and x.dtype.kind == "c" else 0
+        return copies * nbytes + matrices * matrix + converts + more
+
+    return private
+
+
+def _solving(avals: tuple[Any, ...], **_: Any) -> int:
+    """The result, both operands of one product, and what they are converted to."""
+    a, b = avals
+    dtype = common_dtype(a, b)
+    batch = math.prod(np.broadcast_shapes(a.shape[:-2], b.shape[:-2] if b.ndim > 1 else ()))
+    columns = math.prod(b.shape[-2:]) if b.ndim > 1 else b.shape[0]
+    found = batch * columns + math.prod(a.shape[-2:]) + columns
+    return int((found + sum([math.prod(x.shape) for x in avals if x.dtype != dtype])) * dtype.itemsize)
 
 
 # --- decompositions ----------------------------------------------------------------------------------------
@@ -217,23 +256,23 @@ def _cofactors(xp: Any, x: Any) -> Any:
     return xp.matmul(conjugate(xp, u) * inner, conjugate(xp, vh))
 
 
-CHOLESKY = reference(_cholesky)
+CHOLESKY = reference(_cholesky, private=_takes(2, 1, hermitian=True))
 QR = reference(_qr)
 SVD = reference(_svd)
-SVDVALS = reference(_svdvals)
-EIGH = reference(_eigh)
-EIGVALSH = reference(_eigvalsh)
-INV = reference(_inv)
+SVDVALS = reference(_svdvals, private=_takes(0, 1))
+EIGH = reference(_eigh, private=_takes(2, 3, hermitian=True))
+EIGVALSH = reference(_eigvalsh, private=_takes(1, 1, hermitian=True))
+INV = reference(_inv, private=_takes(1, 2))
 PINV = reference(_pinv)
-SOLVE = reference(_solve)
+SOLVE = reference(_solve, private=_solving)
 SOLVE_TRIANGULAR = (
     Kernel(
         "scipy", compute=_substituted, accepts=_is_wide, by_shape=True, namespaces=frozenset({"numpy"})
     ),
     reference(_solve_triangular),
 )  # fmt: skip
-DET = reference(_det)
-SLOGDET = reference(_slogdet)
+DET = reference(_det, private=_takes(0, 1))
+SLOGDET = reference(_slogdet, private=_takes(0, 1))
 COFACTORS = reference(_cofactors)
 
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from nnc_func.device.kernels.linalg import Arrays, Scratch, Windows, allocating, last_channels, spans, windows_of
 from nnc_func.facets.kernels import Kernel
+from nnc_func.facets.views import Cost
 
 LIMIT = 1 << 18  # bytes of products at a time
 Offset = tuple[int, int, Any, Any]
@@ -46,6 +47,16 @@ def _product(x: tuple[int, ...], w: tuple[int, ...], dtype: Any, params: Any) ->
 
 def _dtype(avals: Arrays) -> Any:
     return np.result_type(avals[0].dtype, avals[1].dtype)
+
+
+def _cost(args: Arrays, results: Arrays, *, input_shape: Any = None, kernel_shape: Any = None, **params: Any) -> Cost:
+    """A product and a sum of all windows at each offset."""
+    x = args[0].shape if input_shape is None else input_shape
+    w = args[1].shape if kernel_shape is None else kernel_shape
+    over, itemsize = _windows(x, w, params), _dtype(args).itemsize
+    elements = x[0] * math.prod(over.outputs) * w[3] * w[0] * w[1]
+    blocks = -(-x[0] // _images(x[0], over, w[3], itemsize)) if x[0] else 0
+    return Cost(2 * elements, 0, launches=2 * blocks * w[0] * w[1])
 
 
 # --- the three convolutions --------------------------------------------------------------------------
@@ -108,7 +119,7 @@ def _kernel_gradient_into(
 def _kernel(into: Any, scratch: Any, result: Callable[..., Any], accepts: Callable[..., bool]) -> Kernel:
     return Kernel(
         "channel by channel", compute=allocating(into, result, scratch), into=into, scratch=scratch, accepts=accepts,
-        by_shape=True, layouts=("row-major",), namespaces=frozenset({"numpy"}),
+        cost=_cost,        by_shape=True, layouts=("row-major",), namespaces=frozenset({"numpy"}),
     )  # fmt: skip
 
 

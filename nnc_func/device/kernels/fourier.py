@@ -41,11 +41,44 @@ def _inverse_real_into(xp: Any, arrays: Any, outs: Any, scratch: Any, *, n: int,
     xp.fft.irfft(arrays[0], n=n, axis=axis, norm=norm, out=outs[0])
 
 
-def _both(compute: Any, into: Any) -> tuple[Kernel, ...]:
-    here = Kernel("pocketfft", compute=compute, into=into, namespaces=HERE, infallible=True, strided=True)
+# --- what NumPy's library takes for itself -----------------------------------------------------------------
+
+
+def _line(x: Any, axis: Any, count: int) -> int:
+    """Bytes of the longest line of complex numbers, so many times."""
+    axes = normalise_axes(axis, len(x.shape))
+    return count * 16 * max([x.shape[a] for a in axes], default=0)
+
+
+def _doubled(x: Any, results: int) -> int:
+    """What is computed in double precision, of single ones: operand and results in that."""
+    itemsize = x.dtype.itemsize // (2 if x.dtype.kind == "c" else 1)
+    return 0 if itemsize > 4 else x.size * (16 if x.dtype.kind == "c" else 8) + results
+
+
+def _complex_private(avals: Any, *, axis: Any, inverse: bool, norm: str) -> int:
+    (x,) = avals
+    return _doubled(x, 16 * x.size) + _line(x, axis, 2)
+
+
+def _real_private(avals: Any, *, axis: int, norm: str) -> int:
+    (x,) = avals
+    n = x.shape[axis]
+    return _doubled(x, 16 * (x.size // max(1, n)) * (n // 2 + 1)) + _line(x, axis, 1)
+
+
+def _inverse_real_private(avals: Any, *, n: int, axis: int, norm: str) -> int:
+    (x,) = avals
+    return _doubled(x, 8 * (x.size // max(1, x.shape[axis])) * n) + 16 * n
+
+
+def _both(compute: Any, into: Any, private: Any) -> tuple[Kernel, ...]:
+    here = Kernel(
+        "pocketfft", compute=compute, into=into, private=private, namespaces=HERE, infallible=True, strided=True
+    )
     return here, reference(compute, infallible=True)
 
 
-FOURIER = _both(_complex, _complex_into)
-REAL_FOURIER = _both(_real, _real_into)
-INVERSE_REAL_FOURIER = _both(_inverse_real, _inverse_real_into)
+FOURIER = _both(_complex, _complex_into, _complex_private)
+REAL_FOURIER = _both(_real, _real_into, _real_private)
+INVERSE_REAL_FOURIER = _both(_inverse_real, _inverse_real_into, _inverse_real_private)

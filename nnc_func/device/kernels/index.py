@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -109,6 +110,13 @@ def take_along_axis(xp: Any, x: Any, indices: Any, *, axis: int) -> Any:
     """In any namespace."""
     at = normalise_axis(axis, x.ndim)
     return xp.take_along_axis(x, from_front(xp, indices, x.shape[at]), axis=at)
+
+
+def take_along_axis_private(avals: Arrays, **_: Any) -> int:
+    """The result, indices that are counted from the front, and where they are not."""
+    x, indices = avals
+    count = math.prod(indices.shape)
+    return int(count * (x.dtype.itemsize + INT64.itemsize + 1))
 
 
 # --- scatters --------------------------------------------------------------------------------------------

@@ -190,7 +190,7 @@ def multiply_into(
         a, out = a.reshape(math.prod(a.shape[:-1]), a.shape[-1]), out.reshape(math.prod(out.shape[:-1]), out.shape[-1])
     a = a if a.flags.forc else blas_ready(xp, a)
     b = b if b.flags.forc else blas_ready(xp, b)
-    xp.matmul(a.swapaxes(-1, -2) if transpose_a else a, b.swapaxes(-1, -2) if transpose_b else b, out)
+    xp.matmul(a.swapaxes(-1, -2) if transpose_a else a, b.swapaxes(-1, -2) if transpose_b else b, out=out)
 
 
 def product(avals: Any, *, transpose_a: bool, transpose_b: bool) -> Callable[[], Callable[[Any, Any, Any], None]]:
@@ -203,7 +203,7 @@ def product(avals: Any, *, transpose_a: bool, transpose_b: bool) -> Callable[[],
             return
         a = a if a.flags.forc else blas_ready(np, a)
         b = b if b.flags.forc else blas_ready(np, b)
-        matmul(a.swapaxes(-1, -2) if transpose_a else a, b.swapaxes(-1, -2) if transpose_b else b, out)
+        matmul(a.swapaxes(-1, -2) if transpose_a else a, b.swapaxes(-1, -2) if transpose_b else b, out=out)
 
     return lambda: run
 

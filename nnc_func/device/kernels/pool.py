@@ -18,6 +18,7 @@ from nnc_func.device.kernels.linalg import Arrays, Scratch, Windows, allocating,
 from nnc_func.device.kernels.pool_reference import at, counts, pooled, resized, windows_in
 from nnc_func.device.kernels.reordered import with_reordered
 from nnc_func.facets.kernels import Kernel, reference
+from nnc_func.facets.views import Cost
 
 BLOCK = 1 << 19  # bytes of images at a time: they stay in cache
 Step = tuple[Any, Any]  # index of windows, index of elements
@@ -274,17 +275,39 @@ def _average_gradient_into(
             _spread(shares[:n], out[span], _all(over), _tiled(over))
 
 
+# --- what they cost ----------------------------------------------------------------------------------
+
+STRIDED = 1.4  # time of an element that is read with a stride along each axis / with one along one of them
+
+
+def _cost(
+    separate: bool, operations: int, args: Arrays, results: Arrays, *, data_format: str, input_shape: Any = None,
+    count_padding: bool = False, **params: Any,
+) -> Cost:  # fmt: skip
+    """So many operations for each element of each step: of each offset in the window, or along one axis, then one."""
+    shape = args[0].shape if input_shape is None else input_shape
+    over, itemsize = windows_in(shape, data_format=data_format, **params), args[0].dtype.itemsize
+    (kh, kw), (oh, ow), images = over.size, over.outputs, shape[0]
+    channels = shape[-1] if data_format == "NHWC" else shape[1]
+    elements = kh * oh * over.inputs[1] + kw * oh * ow if separate else STRIDED * kh * kw * oh * ow
+    seen, blocks = round(images * channels * elements), -(-images // max(1, _block(shape, itemsize)))
+    steps = kh + kw if separate else kh * kw
+    return Cost(operations * seen, seen * itemsize, launches=max(1, blocks * steps * operations))
+
+
 # --- kernels -----------------------------------------------------------------------------------------
 
 
 def _kernels(
-    into: Any, by_axis: Any, by_offset: Any, result: Any, fallback: Any, operands: int = 1, **facts: Any
-) -> tuple[Kernel, ...]:
+    into: Any, by_axis: Any, by_offset: Any, result: Any, fallback: Any, operands: int = 1, operations: int = 1,
+    **facts: Any,
+) -> tuple[Kernel, ...]:  # fmt: skip
     """Axis by axis and offset by offset on NumPy, told apart by their scratch; by array arithmetic anywhere."""
     fast = [
         Kernel(
             name, compute=allocating(into, result, scratch), into=into, scratch=scratch,
-            layouts=("row-major",), namespaces=frozenset({"numpy"}), strided=True, **facts,
+            cost=partial(_cost, name == "axis by axis", operations), layouts=("row-major",),
+            namespaces=frozenset({"numpy"}), strided=True, **facts,
         )
         for name, scratch in (("axis by axis", by_axis), ("offset by offset", by_offset))
     ]  # fmt: skip
@@ -296,11 +319,13 @@ MAX_POOL2D = _kernels(
 )
 MAX_POOL2D_GRADIENT = _kernels(
     _routing_into(_route), partial(_routing_scratch, True), partial(_routing_scratch, False),
-    lambda x, g, **_: (x.shape, g.dtype), pool_reference.routing(back=True), accepts=_routable, operands=2,
+    lambda x, g, **_: (x.shape, g.dtype), pool_reference.routing(back=True), operands=2, operations=6,
+    accepts=_routable,
 )  # fmt: skip
 MAX_POOL2D_TANGENT = _kernels(
     _routing_into(_pick), partial(_routing_scratch, True), partial(_routing_scratch, False),
-    lambda x, t, **p: (pooled(x, **p), t.dtype), pool_reference.routing(back=False), accepts=_routable, operands=2,
+    lambda x, t, **p: (pooled(x, **p), t.dtype), pool_reference.routing(back=False), operands=2, operations=6,
+    accepts=_routable,
 )  # fmt: skip
 AVERAGE_POOL2D = _kernels(
     partial(_pool_into, True), _average_scratch, None, lambda x, **p: (pooled(x, **p), _average_dtype(x)),

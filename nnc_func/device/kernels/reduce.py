@@ -13,7 +13,7 @@ from nnc_func.facets.dtypes import accumulated, floating
 from nnc_func.facets.kernels import Kernel, reference
 from nnc_func.facets.shapes import normalise_axes, reduced
 
-INT8, FLOAT16, FLOAT32 = map(np.dtype, ("int8", "float16", "float32"))
+INT8, FLOAT16, FLOAT32, FLOAT64 = map(np.dtype, ("int8", "float16", "float32", "float64"))
 
 
 def by_method(method: str, dtype: Callable[..., Any] | None = None, **facts: Any) -> Kernel:
@@ -26,9 +26,46 @@ def by_method(method: str, dtype: Callable[..., Any] | None = None, **facts: Any
         return xp.asarray(getattr(x, method)(**params, **typed(x)))
 
     def into(xp: Any, arrays: Arrays, outs: Arrays, scratch: Arrays, **params: Any) -> None:
-        getattr(arrays[0], method)(**params, **typed(arrays[0]), out=outs[0])
+        if method == "min" and xp is not np:  # where CUB reduces, CuPy 14 takes the place of a minimum for its dtype
+            outs[0][...] = arrays[0].min(**params)
+        else:
+            getattr(arrays[0], method)(**params, **typed(arrays[0]), out=outs[0])
 
     return Kernel(method, compute=compute, into=into, namespaces=NUMPY, strided=True, **facts)
+
+
+MANY = 256  # rows, from which on a GPU sums them as a product
+
+
+def _sums_rows(avals: Any, *, axis: Any, keepdims: bool) -> bool:
+    (x,) = avals
+    axes = sorted(normalise_axes(axis, len(x.shape)))
+    if x.dtype not in (FLOAT32, FLOAT64) or x.layout is not None or axes != [*range(len(axes))]:
+        return False
+    return 0 < len(axes) < len(x.shape) and MANY <= count(x.shape, axis) < math.prod(x.shape)
+
+
+def of_rows(averaged: bool) -> Kernel:
+    """Sums over leading axes on a GPU: ones times the rows, in the dtype of these, divided by their number or not.
+
+    CuPy's reduction takes up to a hundred times as long: 3.6 ms for 0.03 of 200,704 rows of 64 numbers, on an H200.
+    """
+
+    def into(xp: Any, arrays: Arrays, outs: Arrays, scratch: Arrays, *, axis: Any, keepdims: bool) -> None:
+        (x,), (out,) = arrays, outs
+        rows = x.reshape(-1, out.size)
+        xp.matmul(xp.ones((1, len(rows)), x.dtype), rows, out=out.reshape(1, out.size))
+        if averaged:
+            xp.divide(out, len(rows), out)
+
+    def compute(xp: Any, x: Any, **params: Any) -> Any:
+        out = xp.empty(reduced(x.shape, **params), x.dtype)
+        into(xp, (xp.ascontiguousarray(x),), (out,), (), **params)
+        return out
+
+    return Kernel(
+        "of rows", compute=compute, into=into, accepts=_sums_rows, by_shape=True, namespaces=frozenset({"cupy"})
+    )
 
 
 def standard(name: str, dtype: Callable[..., Any] | None = None, **facts: Any) -> Kernel:

@@ -13,6 +13,7 @@ from attrs import evolve, frozen
 from nnc_func.device.kernels.linalg import Arrays, Scratch
 from nnc_func.facets.kernels import Kernel
 from nnc_func.facets.layouts import NCHW, NHWC, ROW_MAJOR
+from nnc_func.facets.views import Cost
 
 TO = {NHWC: (0, 3, 1, 2), NCHW: (0, 2, 3, 1)}  # data format to the axes of the other one
 OTHER = {NHWC: NCHW, NCHW: NHWC}
@@ -20,7 +21,7 @@ OTHER = {NHWC: NCHW, NCHW: NHWC}
 
 @frozen
 class Shown:
-    """What a kernel's scratch, and whether it accepts, depend on."""
+    """What a kernel's scratch and cost, and whether it accepts, depend on."""
 
     shape: tuple[int, ...]
     dtype: Any
@@ -62,6 +63,11 @@ def reordered(kernel: Kernel, images: tuple[bool, ...]) -> Kernel:
         assert scratch is not None
         return scratch(shown(avals, data_format), data_format=OTHER[data_format], **_params(params, data_format))
 
+    def cost(args: Arrays, results: Arrays, *, data_format: str, **params: Any) -> Cost:
+        assert kernel.cost is not None
+        given = shown(args, data_format)
+        return kernel.cost(given, results, data_format=OTHER[data_format], **_params(params, data_format))
+
     def accepts(avals: Arrays, *, data_format: str, **params: Any) -> bool:
         if all(a.layout is None for a in avals):
             return False
@@ -69,7 +75,7 @@ def reordered(kernel: Kernel, images: tuple[bool, ...]) -> Kernel:
 
     return evolve(
         kernel, name=f"{kernel.name}, reordered", compute=computed, into=written, accepts=accepts,
-        scratch=None if scratch is None else wanted,
+        scratch=None if scratch is None else wanted, cost=None if kernel.cost is None else cost,
         layouts=tuple(tuple(order if it else ROW_MAJOR for it in images) for order in OTHER),
     )  # fmt: skip
 

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from attrs import frozen
 
+from nnc_func.device.kernels.columns import AGAIN
 from nnc_func.device.kernels.linalg import (
     Arrays,
     Pair,
@@ -30,6 +31,7 @@ from nnc_func.device.kernels.linalg import (
     windows_of,
 )
 from nnc_func.facets.kernels import Kernel
+from nnc_func.facets.views import Cost
 
 LIMIT = 1 << 21  # bytes of images, sums and products at a time: they stay in cache
 
@@ -128,6 +130,25 @@ def _fitting(avals: Arrays, *, stride: Any, **_: Any) -> bool:
 def _finite(x: Any) -> bool:
     """Zeros may stand between its rows: they times an infinity would be no zeros."""
     return not x.size or bool(np.isfinite(x.max()) and np.isfinite(x.min()))
+
+
+def _cost(args: Arrays, results: Arrays, *, input_shape: Any = None, kernel_shape: Any = None, **params: Any) -> Cost:
+    """Products at each offset, of what wraps too; each is added to sums of as many elements, or to its part of them."""
+    x = args[0].shape if input_shape is None else input_shape
+    w = args[1].shape if kernel_shape is None else kernel_shape
+    itemsize = _dtype(args).itemsize
+    flat = _plan(x, w, _dtype(args), params)
+    offsets, blocks = w[0] * w[1], -(-x[0] // flat.images)
+    pixels = x[0] * math.prod(flat.padded)
+    summed = (
+        blocks * w[2] * flat.out
+        if kernel_shape is not None
+        else pixels * (w[2] * flat.groups if input_shape is not None else flat.out)
+    )
+    moved = 3 * offsets * summed + pixels * (flat.channels + flat.out) + blocks * AGAIN * offsets * w[2] * flat.out
+    return Cost(
+        2 * offsets * pixels * w[2] * flat.out, moved * itemsize, threaded=True, launches=blocks * (4 + 3 * offsets)
+    )
 
 
 # --- the three convolutions --------------------------------------------------------------------------
@@ -230,7 +251,7 @@ def _kernel_gradient_into(fallback: Any) -> Any:
 def _shifted(into: Any, scratch: Any, result: Callable[..., Any]) -> Kernel:
     return Kernel(
         "shifted products", compute=allocating(into, result, scratch), into=into, scratch=scratch, accepts=_fitting,
-        layouts=("row-major",), namespaces=frozenset({"numpy"}),
+        cost=_cost,        layouts=("row-major",), namespaces=frozenset({"numpy"}),
     )  # fmt: skip
 
 

@@ -130,3 +130,39 @@ def flatnonzero(xp: Any, x: Any, *, size: int, fill: int) -> Any:
         return xp.asarray(found, dtype=dtype_in(xp, INT64), copy=True)
     rest = xp.full((missing,), fill, dtype=dtype_in(xp, INT64))
     return xp.concat([converted(xp, found, INT64), rest])
+
+
+# --- what they take for themselves -------------------------------------------------------------------------
+
+
+def order_private(avals: Arrays, *, axis: int, descending: bool) -> int:
+    """The order, twice where it is turned round, and half a row while NumPy merges."""
+    (x,) = avals
+    row = x.shape[normalise_axis(axis, x.ndim)] if x.ndim else 1
+    return int((1 + descending) * x.size * INT64.itemsize + row * INT64.itemsize // 2)
+
+
+def kth_private(avals: Arrays, **_: Any) -> int:
+    """A copy that is partly sorted."""
+    return int(avals[0].nbytes)
+
+
+def first_order_private(avals: Arrays, *, k: int, axis: int, largest: bool) -> int:
+    """A copy that is partly sorted, three masks, and numbers of equals twice; where much is wanted, all is sorted."""
+    (x,) = avals
+    if k == 0 or 2 * k >= x.shape[axis]:
+        return order_private(avals, axis=axis, descending=largest)
+    return int(x.nbytes + x.size * (3 + 2 * INT64.itemsize))
+
+
+def searchsorted_private(avals: Arrays, **_: Any) -> int:
+    """The result, and what is converted."""
+    x, values = avals
+    dtype = np.result_type(x.dtype, values.dtype)
+    converts = sum([a.size * dtype.itemsize for a in avals if a.dtype != dtype])
+    return int(values.size * INT64.itemsize + converts)
+
+
+def flatnonzero_private(avals: Arrays, *, size: int, **_: Any) -> int:
+    """The positions, and as many once they are filled up."""
+    return 2 * size * INT64.itemsize

@@ -8,11 +8,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import lru_cache
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 
+from nnc_func.device.kernels.blocks import grid
+from nnc_func.device.kernels.formulas import Formula, recorded
 from nnc_func.device.kernels.move import Arrays, converted, dtype_of
+from nnc_func.facets.dims import product
 from nnc_func.facets.kernels import ALL, Kernel, reference
 
 HALF_ROOT_PI = math.sqrt(math.pi) / 2
@@ -89,8 +93,18 @@ def _tail(xp: Any, size: Any) -> Any:
     return gaussian(xp, near) * scaled_erfc(xp, near)
 
 
+def _on_gpu(name: str) -> Callable[[Any], Any] | None:
+    """CuPy's own, one kernel where what follows is thirty; None where CuPy is none, but pretended."""
+    try:
+        return getattr(import_module("cupyx.scipy.special"), name)  # type: ignore[no-any-return]
+    except ImportError:
+        return None
+
+
 def erf(xp: Any, x: Any) -> Any:
     """To 2 ulps: a polynomial below one, one less `erfc` above."""
+    if xp.__name__ == "cupy" and (own := _on_gpu("erf")) is not None:
+        return own(x)
     size = xp.abs(x)
     low = xp.minimum(size, xp.ones_like(size))
     return xp.copysign(xp.where(size < 1, _series(low), 1 - _tail(xp, size)), x)
@@ -98,6 +112,8 @@ def erf(xp: Any, x: Any) -> Any:
 
 def erfc(xp: Any, x: Any) -> Any:
     """To 6 ulps of the result, however small that is."""
+    if xp.__name__ == "cupy" and (own := _on_gpu("erfc")) is not None:
+        return own(x)
     size = xp.abs(x)
     low = xp.minimum(size, xp.ones_like(size))
     tail = xp.where(size < 0.5, 1 - _series(low), _tail(xp, size))
@@ -239,41 +255,55 @@ def _zeta(xp: Any, x: Any, s: int) -> Any:
 
 
 def in_cache(function: Callable[..., Any], dtype: Callable[..., Any], *, wide: bool = False) -> tuple[Kernel, ...]:
-    """The kernels of a function ``(xp, x)``: halves, and with `wide` all, are computed wider than they are given."""
+    """The kernels of a function ``(xp, x)``: halves, and with `wide` all, are computed wider than they are given.
+
+    On NumPy it is recorded, and runs on blocks of registers.
+    """
 
     def inner(x: Any) -> np.dtype[Any]:
         found = dtype(dtype_of(x))
         return np.dtype("float64") if wide else np.result_type(found, np.float32)
 
-    def computed(xp: Any, x: Any, **params: Any) -> Any:
-        return function(xp, converted(xp, x, inner(x)), **params)
-
     def standard(xp: Any, x: Any, **params: Any) -> Any:
-        return converted(xp, computed(xp, x, **params), dtype(dtype_of(x)))
+        return converted(xp, function(xp, converted(xp, x, inner(x)), **params), dtype(dtype_of(x)))
+
+    def formula(x: Any, params: dict[str, Any]) -> Formula:
+        return recorded(function, np.dtype(x.dtype), inner(x), np.dtype(dtype(x.dtype)), tuple(params.items()))
+
+    def scratch(avals: Arrays, **params: Any) -> Any:
+        (x,) = avals
+        size = product(x.shape)
+        count = min(size, BLOCK) if isinstance(size, int) else BLOCK
+        shape = x.shape if count == size and x.shape else (max(1, count),)
+        return tuple((shape, register) for register in formula(x, params).registers)
 
     def into(xp: Any, arrays: Arrays, outs: Arrays, scratch: Arrays, **params: Any) -> None:
         (x,), (out,) = arrays, outs
-        if xp is not np or out.size <= BLOCK:
-            out[...] = computed(xp, x, **params)
-            return
-        rows = max(1, BLOCK * out.shape[0] // out.size)
-        for i in range(0, out.shape[0], rows):
-            out[i : i + rows] = computed(xp, x[i : i + rows], **params)
+        found, size = formula(x, params), scratch[0].size
+        flat = [each.reshape(-1) for each in scratch]
+        x, out = (x.reshape(1), out.reshape(1)) if not out.ndim else (x, out)
+        with np.errstate(all="ignore"):  # branches that are not taken are computed too
+            for where in grid(out.shape, size, out.ndim).blocks():
+                part = out[where]
+                found.run(x[where], part, [each[: part.size].reshape(part.shape) for each in flat])
 
     def compute(xp: Any, x: Any, **params: Any) -> Any:
         out = xp.empty(x.shape, dtype(x.dtype))
-        with np.errstate(all="ignore"):  # branches that are not taken are computed too
-            into(xp, (x,), (out,), (), **params)
+        into(
+            xp, (x,), (out,), tuple(xp.empty(shape, register) for shape, register in scratch((x,), **params)), **params
+        )
         return out
 
-    def quiet(xp: Any, arrays: Arrays, outs: Arrays, scratch: Arrays, **params: Any) -> None:
-        with np.errstate(all="ignore"):
-            into(xp, arrays, outs, scratch, **params)
+    def at_once(xp: Any, arrays: Arrays, outs: Arrays, scratch: Arrays, **params: Any) -> None:
+        outs[0][...] = standard(xp, *arrays, **params)
 
-    here = frozenset({"numpy", "cupy"})
     return (
         Kernel(
-            "in blocks", compute=compute, into=quiet, overwrites=ALL, namespaces=here, infallible=True, strided=True
+            "in blocks", compute=compute, into=into, scratch=scratch, overwrites=ALL, infallible=True, strided=True,
+            namespaces=frozenset({"numpy"}),
+        ),
+        Kernel(
+            "at once", compute=standard, into=at_once, overwrites=ALL, strided=True, namespaces=frozenset({"cupy"}),
         ),
         reference(standard, infallible=True),
-    )
+    )  # fmt: skip

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from attrs import evolve, frozen
 
+from nnc_func.device.kernels.blocks import grid, wide
 from nnc_func.device.kernels.move import NUMPY, Arrays, converted, dtype_of, of_parts
 from nnc_func.facets import dtypes
 from nnc_func.facets.dtypes import kind_of
@@ -56,18 +57,18 @@ def _of_kinds(dtype: dtypes.DTypeRule, kinds: str, wanted: bool, avals: Any, **_
     return (kind_of(dtype(*(a.dtype for a in avals))) in kinds) is wanted
 
 
-BLOCK = 65536  # elements: what is special is found in a block while that is in the innermost caches
+BLOCK = 8192  # elements: what is special is found in a block while that is in the innermost caches
 
 
 def _blocks(special: Special, call: Callable[..., Any], arrays: Arrays, out: Any) -> None:
-    if out.size <= BLOCK or not out.flags.c_contiguous:
+    if out.size <= BLOCK:
         special.mended(call, out, *arrays)
         return
-    rows = max(1, BLOCK * len(out) // out.size)
-    cut = [a.ndim == out.ndim and a.shape[0] != 1 for a in arrays]
-    for start in range(0, len(out), rows):
-        part = slice(start, start + rows)
-        special.mended(call, out[part], *[a[part] if c else a for a, c in zip(arrays, cut, strict=True)])
+    given = [wide(a, out.shape) for a in arrays]
+    every = slice(None)
+    for where in grid(out.shape, BLOCK, out.ndim).blocks():
+        at = [tuple([w if n != 1 else every for w, n in zip(where, a.shape, strict=True)]) for a in given]
+        special.mended(call, out[where], *[a[here] for a, here in zip(given, at, strict=True)])
 
 
 def corrected(
@@ -148,23 +149,39 @@ def _endless_or_nothing(xp: Any, z: Any) -> Any:
     return ~xp.isfinite(z) | (z == 0)
 
 
+def _endless_or_nothing_on_a_host(xp: Any, z: Any) -> Any:
+    """NumPy computes the rest; CuPy's real parts lose what exp(a) cos(b) has in common with one, so none of it."""
+    return _endless_or_nothing(xp, z) if xp is np else xp.ones_like(xp.isfinite(z))
+
+
 def _expm1(xp: Any, z: Any) -> Any:
-    """exp(z) - 1 of what is not finite or zero: by the real part unless that is a number beside none."""
+    """exp(z) - 1, nothing of which cancels: the real part is expm1(a) cos(b) - 2 sin(b / 2)^2."""
     a, b = xp.real(z), xp.imag(z)
     size = xp.expm1(xp.where(a == 0, xp.zeros_like(a), a))  # of zeros of either sign it is zero
     turns = xp.isfinite(b) & (b != 0)
     angle = xp.where(turns, b, xp.zeros_like(b))
     endless = xp.isinf(a)
     below = endless & (a < 0)
-    real = xp.where(endless & ~below & turns, size * xp.cos(angle), size)
-    imag = xp.where(turns, xp.where(below, xp.zeros_like(a), xp.abs(size)) * xp.sin(angle), b)
+    half = xp.sin(angle / 2)
+    real = xp.where(below, size, size * xp.cos(angle) - 2 * half * half)
+    imag = xp.where(turns, xp.exp(a) * xp.sin(angle), b)
     nowhere = ~xp.isfinite(b)
     real = xp.where(nowhere & ~endless, xp.full_like(a, math.nan), real)
     imag = xp.where(nowhere, xp.where(below, xp.zeros_like(b), xp.full_like(b, math.nan)), imag)
     return of_parts(xp, real, imag)
 
 
-EXPM1 = Special(_endless_or_nothing, _expm1, "c")
+EXPM1 = Special(_endless_or_nothing_on_a_host, _expm1, "c")
+
+
+def _log1p(xp: Any, z: Any) -> Any:
+    """log(1 + z) near zero: the real part is half of log1p(a (2 + a) + b^2)."""
+    a, b = xp.real(z), xp.imag(z)
+    return of_parts(xp, xp.log1p(a * (2 + a) + b * b) / 2, xp.imag(xp.log(1 + z)))
+
+
+LOG1P = Special(lambda xp, z: xp.abs(z) <= 0.5, _log1p, "c")
+"""NumPy takes the logarithm of the magnitude of 1 + z, which loses what is small beside one."""
 
 
 def _tanh(xp: Any, z: Any) -> Any:

@@ -11,6 +11,7 @@ from nnc_func.errors import DeviceError, NncError
 from nnc_func.facets.dtypes import as_dtype, check_conversion, kind_of
 
 HOST = (np.ndarray, np.generic)  # data that is nobody's yet, as Python numbers and lists are
+ELSEWHERE = ("__array_namespace__", "__cuda_array_interface__")  # what arrays of other devices have, one or the other
 SHOWN = 60  # letters of a value in a message
 WANTED = "give a number, a list of numbers whose rows have one length, an array or a tensor"
 RAGGED = "its rows have different lengths; give rows of one length, or a tensor for each"
@@ -40,7 +41,7 @@ def numbers(device: Any, value: Any, dtype: Any = None) -> Any:
         It is complex, and the dtype is not.
     """
     check_conversion(value, dtype)
-    if hasattr(value, "__array_namespace__") and not isinstance(value, HOST):
+    if any(hasattr(value, each) for each in ELSEWHERE) and not isinstance(value, HOST):
         raise foreign(device, value, "asarray")
     try:
         found = np.asarray(value, dtype if dtype is None else as_dtype(dtype))

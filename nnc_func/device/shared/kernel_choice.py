@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
 from nnc_func.aval import Aval
 from nnc_func.declaration import Items
 from nnc_func.errors import DeviceError
-from nnc_func.facets.kernels import Kernel, takes_layouts
+from nnc_func.facets.kernels import Kernel, layouts_of, takes_layouts
 from nnc_func.op import Op
 
 
@@ -21,20 +21,23 @@ def first_that_runs(op: Op, avals: tuple[Aval, ...], params: dict[str, Any], on:
     DeviceError
         There is none.
     """
-    for kernel in op.kernels:
-        if runs(kernel, op, avals, params, on):
-            return kernel
+    found = next(those_that_run(op, avals, params, on), None)
+    if found is not None:
+        return found
     given = ", ".join(map(repr, avals))
     raise DeviceError(f"{op.name} has no kernel on {on} for ({given}); its kernels are {[k.name for k in op.kernels]}")
 
 
-def runs(kernel: Kernel, op: Op, avals: tuple[Aval, ...], params: dict[str, Any], on: str) -> bool:
-    """Whether a kernel of the operator runs on that namespace and takes these arguments."""
-    return (
-        (kernel.namespaces is None or on in kernel.namespaces)
-        and takes_layouts(kernel, op, avals, params)
-        and kernel.accepts(avals, **params)
-    )
+def those_that_run(op: Op, avals: tuple[Aval, ...], params: dict[str, Any], on: str) -> Iterator[Kernel]:
+    """The kernels of the operator that run on that namespace and take these arguments, in its order."""
+    found = None
+    for kernel in op.kernels:
+        if kernel.namespaces is not None and on not in kernel.namespaces:
+            continue
+        if kernel.layouts is not None and found is None:
+            found = layouts_of(op, avals, params)
+        if takes_layouts(kernel, op, avals, params, found) and kernel.accepts(avals, **params):
+            yield kernel
 
 
 def fresh(xp: Any, kernel: Kernel, items: Items) -> Callable[..., Any]:

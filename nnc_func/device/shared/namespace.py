@@ -10,7 +10,7 @@ from typing import Any
 from nnc_func.aval import Aval
 from nnc_func.declaration import Items
 from nnc_func.device.shared.bfloat16_emulation import in_float32, is_narrow
-from nnc_func.device.shared.kernel_choice import first_that_runs, fresh, runs
+from nnc_func.device.shared.kernel_choice import first_that_runs, fresh, those_that_run
 from nnc_func.errors import AllocationError, CheckError, DeviceError, DTypeError, NncError, RunError, ShapeError
 from nnc_func.facets.kernels import GAPLESS, Kernel
 from nnc_func.op import Op
@@ -49,7 +49,7 @@ def candidates(op: Op, avals: tuple[Aval, ...], params: dict[str, Any], on: str)
     """All kernels of the operator that run on that namespace and take these arguments, the default one first."""
     if is_narrow(op, avals):
         return (in_float32(op),)
-    return tuple(k for k in op.kernels if runs(k, op, avals, params, on))
+    return tuple(those_that_run(op, avals, params, on))
 
 
 def by_shape(op: Op) -> bool:

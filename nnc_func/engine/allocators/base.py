@@ -49,20 +49,27 @@ def answered(allocator: Allocator, problem: Problem) -> list[int]:
         problem has. Overlaps are for `verify`.
     """
     if problem.spaces is None and problem.groups is None:
-        offsets = _answer(allocator, problem)
+        offsets = eased(allocator, problem)
         _fits(allocator, problem, offsets)
         return offsets
     found = [0] * len(problem)
     for buffers, part in by_space(problem):
         reduced = merged(part)
-        offsets = _answer(allocator, reduced.problem)
+        offsets = eased(allocator, reduced.problem)
         for b, stands_for in zip(buffers.tolist(), reduced.stands_for.tolist(), strict=True):
             found[b] = offsets[stands_for]
         _fits(allocator, reduced.problem, offsets)
     return found
 
 
-def _answer(allocator: Allocator, problem: Problem) -> list[int]:
+def eased(allocator: Allocator, problem: Problem) -> list[int]:
+    """The allocator's offsets for a problem without groups and spaces: asked of what it handles, and put right.
+
+    Raises
+    ------
+    PlanError
+        As `answered` does, but for the capacity.
+    """
     handled = frozenset(getattr(allocator, "handles", ()))
     unknown = handled.difference(FEATURES)
     if unknown:

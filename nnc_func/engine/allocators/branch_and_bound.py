@@ -28,7 +28,7 @@ class BranchAndBound:
     steps
         How many buffers may be placed in all searches together.
     seconds
-        Of wall-clock time at most; None: as long as the steps take.
+        Of processor time at most; None: as long as the steps take.
 
     Raises
     ------

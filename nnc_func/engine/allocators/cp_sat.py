@@ -7,12 +7,12 @@ the same everywhere.
 from __future__ import annotations
 
 import importlib
-from time import perf_counter
 from typing import Any, ClassVar
 
 import numpy as np
 from attrs import frozen
 
+from nnc_func.engine.allocators.deadlines import Deadline
 from nnc_func.engine.allocators.exact import decision
 from nnc_func.engine.allocators.exact.decision import Decision, Feasible, Infeasible, OutOfBudget, minimise
 from nnc_func.engine.allocators.problems.conversion import Integers
@@ -132,20 +132,18 @@ def race(problem: Problem, capacity: int, *, steps: int = 60_000, seconds: float
     steps
         For each of the two, in its own steps.
     seconds
-        Of wall-clock time, for both together.
+        Of processor time, for both together; of the clock on the wall within CP-SAT.
     """
-    deadline = None if seconds is None else perf_counter() + seconds
-    nodes, budget = 0, 1000
+    deadline, nodes, budget = Deadline(seconds), 0, 1000
     while True:
         for answer in (decision.decide, decide):
-            left = None if deadline is None else max(deadline - perf_counter(), 0.0)
-            found = answer(problem, capacity, steps=min(budget, steps), seconds=left)
+            found = answer(problem, capacity, steps=min(budget, steps), seconds=deadline.seconds)
             nodes += found.nodes
             if isinstance(found, Feasible):
                 return Feasible(found.offsets, nodes)
             if isinstance(found, Infeasible):
                 return Infeasible(nodes)
-        if budget >= steps or (deadline is not None and perf_counter() > deadline):
+        if budget >= steps or deadline.is_over:
             return OutOfBudget(nodes)
         budget *= 4
 

@@ -13,10 +13,11 @@ import numpy as np
 from attrs import field, frozen
 
 from nnc_func.engine.allocators.base import FEATURES, arena_size
+from nnc_func.engine.allocators.deadlines import Deadline
 from nnc_func.engine.allocators.placement.fits import first_fit
 from nnc_func.engine.allocators.problems.problem import Problem
 
-ATTEMPTS = 500
+STEPS = 500
 WILLING = 50  # per cent: how likely a change for the worse is kept, times the share of bytes that it costs
 
 
@@ -29,30 +30,34 @@ class HillClimb:
 
     Attributes
     ----------
-    attempts
-        How many orders are tried: the budget.
+    steps
+        How many orders are tried at most.
     seed
         Of what is drawn.
+    seconds
+        Of processor time at most, but for the first order; None: as long as the steps take.
 
     Examples
     --------
-    >>> HillClimb(attempts=10)(Problem([64, 128, 64], [0, 1, 2], [2, 3, 4]))
+    >>> HillClimb(steps=10)(Problem([64, 128, 64], [0, 1, 2], [2, 3, 4]))
     [128, 0, 128]
     """
 
     handles: ClassVar[frozenset[str]] = frozenset(FEATURES)
 
-    attempts: int = field(default=ATTEMPTS)
+    steps: int = field(default=STEPS)
     seed: int = field(default=0)
+    seconds: float | None = field(default=None)
 
     def __call__(self, problem: Problem) -> Sequence[int]:
         """The offsets, in bytes."""
+        deadline = Deadline(self.seconds)
         order = np.lexsort((np.arange(len(problem)), problem.lower, -problem.sizes)).tolist()
         best = kept = first_fit(problem, order)
         least = size = arena_size(problem, best)
         random, bound = Random(self.seed), problem.max_load
-        for attempt in range(1, self.attempts + 1):
-            if least == bound:
+        for attempt in range(1, self.steps + 1):
+            if least == bound or not deadline.has_room():
                 break
             changed = _exchanged(problem, order, kept, size, random)
             if changed is None:

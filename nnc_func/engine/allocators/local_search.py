@@ -6,7 +6,7 @@ fourth power. Buffers that do, what they lie on, and what they conflict with, ar
 
 from __future__ import annotations
 
-import time
+import math
 from bisect import bisect_right
 from collections.abc import Sequence
 from random import Random
@@ -16,8 +16,9 @@ import numpy as np
 from attrs import field, frozen
 
 from nnc_func.engine.allocators.base import Problem
+from nnc_func.engine.allocators.deadlines import Deadline
 from nnc_func.engine.allocators.lowest_first import SMALL, LowestFirst
-from nnc_func.engine.allocators.placement.descents import Descents, static_ranks, tops, whole
+from nnc_func.engine.allocators.placement.descents import APART, Descents, static_ranks, tops, whole
 from nnc_func.engine.allocators.problems.conversion import Integers
 
 PARENTS, CHILDREN = 8, 16  # descents that are kept, and what is made of each at a time
@@ -39,7 +40,7 @@ class LocalSearch:
     seed
         Of the moves.
     seconds
-        Stop after so long, whatever the steps; None: never.
+        Of processor time after which it stops, whatever the steps; None: never.
 
     Examples
     --------
@@ -47,7 +48,7 @@ class LocalSearch:
     [128, 0, 128]
     """
 
-    handles: ClassVar[frozenset[str]] = frozenset({"uses"})
+    handles: ClassVar[frozenset[str]] = frozenset({"uses", "gaps", "alignments"})
 
     steps: int = field(default=2000, kw_only=True)
     seed: int = field(default=0, kw_only=True)
@@ -55,11 +56,11 @@ class LocalSearch:
 
     def __call__(self, problem: Problem) -> Sequence[int]:
         """The offsets, in bytes."""
+        deadline = Deadline(self.seconds)
         search = RankSearch.of(problem, self.seed)
         if search is None:
             return LowestFirst()(problem)
-        end = None if self.seconds is None else time.perf_counter() + self.seconds
-        search.run(self.steps, 0, end)
+        search.run(self.steps, 0, deadline)
         return search.plan()
 
 
@@ -70,7 +71,7 @@ class RankSearch:
         self.problem, self.some, self.descents, self.draw = problem, some, descents, draw
         self.sizes = descents.sizes
         self.bound = descents.problem.max_load // descents.unit
-        self.conflicts = descents.conflicts
+        self.conflicts = descents.rises != APART
         np.fill_diagonal(self.conflicts, False)
         self.neighbours: dict[int, list[int]] = {}
         ranks = static_ranks(descents.problem)
@@ -93,11 +94,18 @@ class RankSearch:
         """Bytes of the smallest arena so far."""
         return self.top * self.descents.unit
 
-    def run(self, orders: int, capacity: int, end: float | None = None) -> int:
-        """Try so many orders, until one does with that capacity, or with the bound, or the clock says so: how many."""
-        most, tried = max(self.bound, capacity // self.descents.unit), 0
-        while tried < orders and self.top > most and (end is None or time.perf_counter() < end):
-            tried += self.round(min(orders - tried, PARENTS * CHILDREN))
+    def run(self, orders: int, capacity: int, deadline: Deadline) -> int:
+        """Try so many orders, until one does with that capacity, or with the bound, or time is over: how many."""
+        most, tried, took = max(self.bound, capacity // self.descents.unit), 0, 0.0
+        while tried < orders and self.top > most and not deadline.is_over:
+            count = min(orders - tried, PARENTS * CHILDREN)
+            before = deadline.left
+            if before < math.inf:  # as many as there is time for, as far as the last ones tell
+                count = min(count, PARENTS if not took else int(before / took))
+                if not count:
+                    break
+            tried += self.round(count)
+            took = (before - deadline.left) / count if before < math.inf else took
         return tried
 
     def plan(self) -> list[int]:

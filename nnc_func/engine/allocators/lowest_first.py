@@ -38,18 +38,40 @@ class LowestFirst:
     [128, 0, 128]
     """
 
-    handles: ClassVar[frozenset[str]] = frozenset({"uses"})
+    handles: ClassVar[frozenset[str]] = frozenset({"uses", "gaps", "alignments"})
 
     orders: tuple[str, ...] = field(default=ORDERS, kw_only=True)
 
     def __call__(self, problem: Problem) -> Sequence[int]:
         """The offsets, in bytes."""
-        some = np.flatnonzero(problem.sizes)
-        descents = Descents(problem if len(some) == len(problem) else problem.of(some))
-        if not descents.is_possible:  # more bytes than a rank leaves room for
-            return GREEDY_BY_SIZE(problem)
-        ranks = static_ranks(descents.problem, self.orders)
-        together = len(ranks) > 1 and len(some) <= SMALL
-        found = descents.together(ranks) if together else np.array([descents.one(rank) for rank in ranks])
-        best = found[tops(descents.sizes, found).argmin()]
-        return whole(problem, some, best * descents.unit)
+        return lowest(problem, of_bytes(problem), self.orders)
+
+
+def of_bytes(problem: Problem) -> Descents:
+    """The descents of those buffers that have bytes.
+
+    Examples
+    --------
+    >>> len(of_bytes(Problem([64, 0], [0, 0], [1, 1])).problem)
+    1
+    """
+    some = np.flatnonzero(problem.sizes)
+    return Descents(problem if len(some) == len(problem) else problem.of(some))
+
+
+def lowest(problem: Problem, descents: Descents, orders: Sequence[str]) -> Sequence[int]:
+    """The offsets of the best of a problem's descents, one for each order; greedily, by size, where there are none.
+
+    Examples
+    --------
+    >>> problem = Problem([64, 128, 64], [0, 1, 2], [2, 3, 4])
+    >>> lowest(problem, of_bytes(problem), ["TWA"])
+    [128, 0, 128]
+    """
+    if not descents.is_possible:  # more bytes than a rank leaves room for
+        return GREEDY_BY_SIZE(problem)
+    ranks = static_ranks(descents.problem, orders)
+    together = len(ranks) > 1 and len(descents.problem) <= SMALL
+    found = descents.together(ranks) if together else np.array([descents.one(rank) for rank in ranks])
+    best = found[tops(descents.sizes, found).argmin()]
+    return whole(problem, np.flatnonzero(problem.sizes), best * descents.unit)

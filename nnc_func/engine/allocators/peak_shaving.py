@@ -15,11 +15,13 @@ from attrs import field, frozen
 
 from nnc_func.engine.allocators.base import Problem, arena_size
 from nnc_func.engine.allocators.best_fit import in_order
+from nnc_func.engine.allocators.deadlines import Deadline
 from nnc_func.engine.allocators.greedy import GREEDY_BY_SIZE, by_size
 from nnc_func.engine.allocators.placement.fits import first_fit
 from nnc_func.engine.allocators.problems.conversion import Integers
 from nnc_func.engine.allocators.problems.fields import FREE
 
+MOST = 16  # times as many buffers as around a peak that may be alive there with them
 WIDER = 8  # times as many buffers, at most, where a peak is not lowered
 
 
@@ -39,6 +41,8 @@ class PeakShaving:
         Buffers that start before the highest one, and after it, that are planned anew.
     steps
         How often at most.
+    seconds
+        Of processor time at most, but for best fit; None: as long as the steps take.
 
     Examples
     --------
@@ -51,18 +55,22 @@ class PeakShaving:
     enough: float = field(default=1.1, kw_only=True)
     around: int = field(default=1500, kw_only=True)
     steps: int = field(default=1000, kw_only=True)
+    seconds: float | None = field(default=None, kw_only=True)
 
-    def __call__(self, problem: Problem) -> Sequence[int]:
+    def __call__(self, problem: Problem) -> Sequence[int] | Integers:
         """The offsets, in bytes."""
         if problem.uses is not None:
             return GREEDY_BY_SIZE(problem)
-        offsets = in_order(problem.rounded, problem.lower, problem.upper)
-        goal = int(self.enough * problem.max_load)
+        return self.shaved(problem, in_order(problem.rounded, problem.lower, problem.upper))
+
+    def shaved(self, problem: Problem, offsets: Sequence[int] | Integers) -> Sequence[int] | Integers:
+        """The offsets of another plan, its peaks lowered."""
+        deadline, goal = Deadline(self.seconds), int(self.enough * problem.max_load)
         if arena_size(problem, offsets) <= goal:
             return offsets
         places, around = _Places(problem, np.array(offsets, np.int64)), self.around
         for _ in range(self.steps):
-            if places.ends.max() <= goal:
+            if places.ends.max() <= goal or not deadline.has_room():
                 break
             if places.lower_highest(around):
                 around = self.around
@@ -91,6 +99,8 @@ class _Places:
         begin = min(int(p.lower[i]), int(self.starts[max(0, at - around)]))
         end = int(self.latest[-1] if at + around >= len(p) else max(p.upper[i], self.starts[at + around]))
         alive = self._alive(begin, end)
+        if len(alive) > MOST * around:
+            return False
         within = (p.lower[alive] >= begin) & (p.upper[alive] <= end)
         pins = np.where(within, FREE, self.offsets[alive])
         part = Problem(p.sizes[alive], p.lower[alive], p.upper[alive], p.alignment, pins=pins)

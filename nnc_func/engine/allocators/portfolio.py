@@ -2,31 +2,71 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import ClassVar
+from functools import cached_property
+from typing import TYPE_CHECKING, ClassVar
 
+import numpy as np
 from attrs import field, frozen
 
-from nnc_func.engine.allocators.base import Problem, arena_size
+from nnc_func.engine.allocators.base import FEATURES, Allocator, Problem, arena_size, eased, lower_bound
 from nnc_func.engine.allocators.best_fit import in_order
-from nnc_func.engine.allocators.greedy import GREEDY_BY_SIZE, Greedy
+from nnc_func.engine.allocators.deadlines import Deadline
+from nnc_func.engine.allocators.greedy import BUSIEST_FIRST, GREEDY_BY_BREADTH, GREEDY_BY_SIZE, Greedy
 from nnc_func.engine.allocators.outward_fit import OutwardFit
+from nnc_func.engine.allocators.placement.fits import first_fit
+from nnc_func.engine.allocators.problems.conversion import Integers
 
-SMALL, LARGE = 1024, 30_000  # buffers up to which orders are searched; and lowest first is tried
-ENOUGH = 1.01  # of the bound: what is left is not worth the slower ones
+if TYPE_CHECKING:
+    from nnc_func.engine.allocators.placement.costs import Costs
+    from nnc_func.engine.allocators.placement.descents import Descents
+
+SMALL, FEW = 1024, 256  # buffers up to which orders are searched; and whether the bound does is asked for in any case
+ENOUGH = 1.005  # of the bound: what is left is not worth the slower ones
 WORTH = 3  # steps a buffer from which on searches may spend them all
+DIVE, DEEP = 1.25, 16  # nodes a buffer of that question: in any case, and of a search
+ALLOWANCE = ((20_000, 100_000, 1_000_000), (1.0, 5.0, 10.0))  # of so many buffers so many seconds, where nobody says
+MOST = 0.85  # of the time that is left
+HARDER = 8  # times as many steps where there are gaps, pins or several alignments
+IN_ORDER = 3.0  # microseconds a buffer of best fit in the order of time, or outwards, in one direction
+NODE = 80.0  # microseconds
+AROUND, PEAKS = 1000, 8  # of shaving the best plan
 
-Attempt = Callable[[Problem], Sequence[int]]
+
+Plan = Sequence[int] | Integers
+
+
+@frozen
+class Attempt:
+    """One member, asked of a problem with the best plan so far.
+
+    Attributes
+    ----------
+    cost
+        Microseconds, foretold.
+    find
+        Offsets; None: it has none.
+    above
+        It is asked where the arena is more than so many times the bound.
+    """
+
+    cost: float
+    find: Callable[[Plan], Plan | None]
+    above: float = 1.0
 
 
 @frozen
 class Portfolio:
-    """Outward fit, best fit, lowest first, greedy by size, searches: whichever needs least, the first of equals.
+    """Outward fit, best fit, lowest first, greedy ones, searches: whichever needs least, the first of equals.
 
-    It stops at the lower bound; with fewer than three steps a buffer, when outward fit, best fit and one lowest first
-    waste no more than 1 %. Up to 1,024 buffers a local search spends the steps; where there are three a buffer or
-    more, a branch and bound has the first half of them. Up to 30,000 greedy by size comes last; of more buffers, it is
-    peak shaving alone. Deterministic: it counts steps, and looks at the clock only where `seconds` says so.
+    It stops at the lower bound. Each member's time is foretold from counts of buffers. One is asked if it has room in
+    what is left of one second up to 20,000 buffers, of five for 100,000, and of ten for a million and more; where
+    outward fit would leave none for lowest first, that comes first.
+    With fewer than three steps a buffer, the slower ones are asked where the others waste more than 0.5 %. Up to 256
+    buffers a short branch and bound asks whether the bound does. Up to 1,024 a local search spends the steps; where
+    there are three a buffer or more, or seconds, longer branches and bounds have a part of them, and all members are
+    asked. Deterministic: it counts, and looks at the clock only where `seconds` says so.
 
     Attributes
     ----------
@@ -35,7 +75,7 @@ class Portfolio:
     seed
         Of the local search.
     seconds
-        The searches stop after so long, whatever the steps; None: never.
+        Of processor time: nobody is asked who would take longer than what is left, but for the first; None: no limit.
 
     Examples
     --------
@@ -43,21 +83,24 @@ class Portfolio:
     [128, 0, 128]
     """
 
-    handles: ClassVar[frozenset[str]] = frozenset({"uses"})
+    handles: ClassVar[frozenset[str]] = frozenset(FEATURES)
 
     steps: int = field(default=32, kw_only=True)
     seed: int = field(default=0, kw_only=True)
     seconds: float | None = field(default=None, kw_only=True)
 
-    def __call__(self, problem: Problem) -> Sequence[int]:
+    def __call__(self, problem: Problem) -> Plan:
         """The offsets, in bytes."""
-        bound = problem.max_load
-        best: Sequence[int] | None = None
+        members, bound = _Members(problem, self), lower_bound(problem)
+        best: Plan | None = None
         least = 0
-        for above, attempt in self._attempts(problem):
-            if best is not None and least <= above * bound:
+        for attempt in members:
+            if best is not None and (least <= attempt.above * bound or not members.have_room(attempt.cost)):
                 continue
-            found = attempt(problem)
+            found = attempt.find([] if best is None else best)
+            members.spent += attempt.cost
+            if found is None:
+                continue
             needed = arena_size(problem, found)
             if best is None or needed < least:
                 best, least = found, needed
@@ -66,41 +109,179 @@ class Portfolio:
         assert best is not None
         return best
 
-    def _attempts(self, problem: Problem) -> Iterator[tuple[float, Attempt]]:
-        """What to try, each where the arena is more than so many times the bound."""
-        count = len(problem)
-        if count > LARGE:
-            from nnc_func.engine.allocators.peak_shaving import PeakShaving
 
-            yield 1.0, PeakShaving()
+class _Members:
+    """Whom a portfolio asks about one problem, one after the other, and what that has taken."""
+
+    def __init__(self, problem: Problem, portfolio: Portfolio) -> None:
+        self.problem, self.steps, self.seed = problem, portfolio.steps, portfolio.seed
+        self.deadline, self.spent = Deadline(portfolio.seconds), 0.0
+        self.count = len(problem)
+        self.searches = self.steps >= WORTH * self.count
+        self.allowance = math.inf if self.searches else 1e6 * float(np.interp(self.count, *ALLOWANCE))
+        self.above = 1.0 if self.searches else ENOUGH
+        self.is_plain = problem.pins is None and not problem.gaps and isinstance(problem.alignment, int)
+
+    @cached_property
+    def descents(self) -> Descents:
+        """Descents in all orders; none is made where best fit is enough."""
+        from nnc_func.engine.allocators.lowest_first import of_bytes
+
+        return of_bytes(self.problem)
+
+    @property
+    def costs(self) -> Costs:
+        """What members take."""
+        return self.descents.costs
+
+    def have_room(self, cost: float) -> bool:
+        """Whether a member of a cost may be asked yet."""
+        return self.spent + cost <= self.allowance and cost <= 1e6 * self.deadline.left
+
+    def __iter__(self) -> Iterator[Attempt]:
+        """What to try."""
+        if self.count > SMALL and self._is_alone():
+            yield self._lowest("TAW")
+            yield from self._in_order()
+        else:
+            yield from self._in_order()
+            yield self._lowest("TAW")
+        if self.count <= SMALL:
+            yield from self._few()
+        else:
+            yield from self._many()
+        if not self.is_plain:
+            yield self._of(Greedy("spatio_temporal", "lowest"), self.costs.fit)
+            yield Attempt(self.costs.fit, self._refitted)
+        if self.count > SMALL:
+            yield from self._of_many()
+        elif self.searches:
+            yield from self._exact()
+
+    def _is_alone(self) -> bool:
+        """Whether lowest first has room, but would have none after best fit."""
+        return self.costs.descent <= self.allowance < self.costs.descent + sum(each.cost for each in self._in_order())
+
+    def _of(self, allocator: Allocator, cost: float, above: float = 1.0) -> Attempt:
+        """An allocator, asked of what it knows of the problem."""
+        if self.is_plain:  # as it is
+            return Attempt(cost, lambda best: allocator(self.problem), above)
+        return Attempt(cost + self.costs.fit, lambda best: eased(allocator, self.problem), above)
+
+    def _in_order(self) -> Iterator[Attempt]:
+        """Best fit in the order of time, or away from a step."""
+        if self.problem.uses is not None:
+            yield self._of(GREEDY_BY_SIZE, self.costs.fit)
             return
-        from nnc_func.engine.allocators.lowest_first import LowestFirst
+        yield self._of(OutwardFit(), 2 * IN_ORDER * self.count)  # of training steps this most often meets the bound
+        yield self._of(_forwards, IN_ORDER * self.count)
 
-        if problem.uses is None:
-            yield 1.0, OutwardFit()  # of training steps this most often answers with the bound
-            yield 1.0, lambda problem: in_order(problem.rounded, problem.lower, problem.upper)
-        else:
-            yield 1.0, GREEDY_BY_SIZE
-        yield 1.0, LowestFirst(orders=("TAW",))
-        above = 1.0 if self.steps >= WORTH * count else ENOUGH
-        yield above, LowestFirst(orders=("TWA",))
-        if problem.uses is None:
-            yield above, lambda problem: in_order(problem.rounded, -problem.upper, -problem.lower)
-        if count <= SMALL:
-            for search in self._searches(count):
-                yield above, search
-        else:
-            yield ENOUGH, Greedy("size", "lowest")
-            yield ENOUGH, GREEDY_BY_SIZE
+    def _lowest(self, order: str, above: float = 1.0) -> Attempt:
+        from nnc_func.engine.allocators.lowest_first import LowestFirst, lowest
 
-    def _searches(self, count: int) -> Iterator[Attempt]:
-        from nnc_func.engine.allocators.branch_and_bound import BranchAndBound
+        if self.problem.pins is not None:
+            return self._of(LowestFirst(orders=(order,)), self.costs.descent, above)
+        return Attempt(self.costs.descent, lambda best: lowest(self.problem, self.descents, (order,)), above)
+
+    def _few(self) -> Iterator[Attempt]:
+        """Of so few buffers orders are searched."""
+        from nnc_func.engine.allocators.hill_climb import HillClimb
         from nnc_func.engine.allocators.local_search import LocalSearch
-        from nnc_func.engine.allocators.lowest_first import LowestFirst
 
-        steps, seconds = self.steps, self.seconds
-        if steps >= WORTH * count:
-            steps, seconds = steps // 2, seconds and seconds / 2
-            yield LowestFirst(orders=("WAT",))
-            yield BranchAndBound(steps, seconds)
-        yield LocalSearch(steps=steps, seed=self.seed, seconds=seconds)
+        if self.searches:
+            yield self._dive(DEEP)
+            yield self._lowest("WAT")
+        yield self._lowest("TWA", self.above)
+        if self.count <= FEW and not self.searches:
+            yield self._dive(DIVE)
+        if self.problem.uses is None:
+            yield self._of(_backwards, IN_ORDER * self.count, self.above)
+        if not self.is_plain:
+            for greedy in (GREEDY_BY_SIZE, Greedy("size", "lowest"), Greedy("temporal", "lowest"), GREEDY_BY_BREADTH):
+                yield self._of(greedy, self.costs.fit, self.above)
+            yield self._of(BUSIEST_FIRST, self.costs.busiest, self.above)
+            yield Attempt(self.costs.fit, self._refitted)
+            if self.searches or self.count <= FEW // 2:
+                steps, seconds = self._part()
+                climbing = HillClimb(steps=steps * HARDER // 2, seed=self.seed, seconds=seconds)
+                yield self._of(climbing, steps * HARDER // 2 * self.costs.fit, self.above)
+        steps, seconds = self._part()
+        if not self.is_plain and not self.searches:
+            steps *= HARDER
+        yield self._of(LocalSearch(steps=steps, seed=self.seed, seconds=seconds), 0.0, self.above)
+
+    def _part(self) -> tuple[int, float | None]:
+        """Of the steps and seconds that are left, what a search may have that others may come after."""
+        if not self.searches:
+            return self.steps, self.deadline.seconds
+        seconds = self.deadline.seconds
+        return self.steps // 2, None if seconds is None else seconds / 2
+
+    def _dive(self, nodes: float) -> Attempt:
+        """Whether the lower bound does, asked with so many nodes a buffer."""
+
+        def found(best: Plan) -> Plan | None:
+            from nnc_func.engine.allocators.exact.decision import Feasible, decide, without_windows
+
+            steps, left = int(nodes * self.count) + 1, self.deadline.seconds
+            if self.searches:
+                steps = min(steps, max(self.steps // 2, 1))
+            problem, seconds = without_windows(self.problem), None if left is None else left * MOST
+            answer = decide(problem, lower_bound(problem), steps=steps, seconds=seconds)
+            return answer.offsets if isinstance(answer, Feasible) else None
+
+        return Attempt(NODE * self.count, found, self.above)
+
+    def _exact(self) -> Iterator[Attempt]:
+        """Branch and bound with what is left, from the best plan on."""
+
+        def found(best: Plan) -> Plan:
+            from nnc_func.engine.allocators.exact.decision import minimise, without_windows
+
+            problem = without_windows(self.problem)
+            steps = max(self.steps // 2, 1)
+            return minimise(problem, steps=steps, seconds=self.deadline.seconds, start=best).offsets
+
+        yield Attempt(0.0, found)
+
+    def _many(self) -> Iterator[Attempt]:
+        """Of many buffers orders are tried as long as they have room."""
+        fit = self.costs.fit
+        yield self._of(Greedy("size", "lowest"), fit, self.above)
+        yield self._lowest("TWA", self.above)
+        yield self._of(GREEDY_BY_BREADTH, fit, self.above)
+        if self.problem.uses is None:
+            yield self._of(_backwards, IN_ORDER * self.count, self.above)
+        yield self._lowest("AWT", self.above)
+        yield self._lowest("WAT", self.above)
+        yield self._of(GREEDY_BY_SIZE, fit, self.above)
+        yield self._of(BUSIEST_FIRST, self.costs.busiest, self.above)
+
+    def _of_many(self) -> Iterator[Attempt]:
+        """The best plan made better where it is worst."""
+        if not self.is_plain or self.problem.uses is not None:
+            return
+        from nnc_func.engine.allocators.peak_shaving import PeakShaving
+
+        peaks = self.steps if self.searches else PEAKS
+        cost = 2 * AROUND * self.costs.fit / max(1, self.count)
+        yield Attempt(
+            cost * min(peaks, PEAKS),
+            lambda best: PeakShaving(enough=1.0, around=AROUND, steps=peaks, seconds=self.deadline.seconds).shaved(
+                self.problem, best
+            ),
+            self.above,
+        )
+
+    def _refitted(self, best: Plan) -> Plan:
+        """The best plan pushed down: first fit in the order of its offsets."""
+        sizes = self.problem.sizes.tolist()
+        return first_fit(self.problem, sorted(range(self.count), key=lambda i: (best[i], -sizes[i], i)))
+
+
+def _forwards(problem: Problem) -> Sequence[int]:
+    return in_order(problem.rounded, problem.lower, problem.upper)
+
+
+def _backwards(problem: Problem) -> Sequence[int]:
+    return in_order(problem.rounded, -problem.upper, -problem.lower)

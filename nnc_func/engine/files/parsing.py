@@ -242,6 +242,7 @@ class _Reader:
             draft.offset = line.natural()
         else:
             draft.source = line.natural()
+            draft.offset = line.natural() if line.take("at") else 0
         if line.take(":"):
             draft.nbytes = line.natural()
             line.expect("bytes")

@@ -175,8 +175,9 @@ def repeated(plan: Plan) -> dict[int, int]:
 
 
 def place(buffer: Buffer) -> str:
-    """``arena at 64``, ``output 0``, ``lent 0``."""
-    return f"{ARENA} at {buffer.offset}" if buffer.kind == ARENA else f"{buffer.kind} {buffer.source}"
+    """``arena at 64``, ``output 0``, ``lent 0 at 64``."""
+    source = "" if buffer.kind == ARENA else f" {buffer.source}"
+    return f"{buffer.kind}{source} at {buffer.offset}" if not source or buffer.offset else f"{buffer.kind}{source}"
 
 
 def lifetime(buffer: Buffer) -> str:

@@ -5,47 +5,18 @@ There is nothing to search where the lower bound is reached.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from attrs import frozen
 
 from nnc_func.engine.orders.base import OrderProblem, loads, simulated_peak
 from nnc_func.engine.orders.bounds import lower_bound
-from nnc_func.engine.orders.depth_first import depth_first, sethi_ullman
-from nnc_func.engine.orders.ready_list import least_peak, list_scheduling
+from nnc_func.engine.orders.solution import FIRST, Solution
 from nnc_func.engine.orders.stretches.arrangement import arranged
 from nnc_func.engine.orders.stretches.segments import condensed, expanded, segments
 from nnc_func.engine.orders.stretches.spans import Span
 
 LARGEST = 2_000  # tasks of a stretch that is searched: what is ready in a larger one is too much to try
-FIRST: tuple[Callable[[OrderProblem], Sequence[int]], ...] = (depth_first, sethi_ullman, list_scheduling, least_peak)
-
-
-@frozen
-class Solution:
-    """An order, and what is known of it.
-
-    Attributes
-    ----------
-    order
-        The numbers of the tasks.
-    peak
-        Bytes.
-    bound
-        Bytes; it is proven that no order has a lower peak.
-    states
-        Sets of tasks that were looked at.
-    """
-
-    order: list[int]
-    peak: int
-    bound: int
-    states: int
-
-    @property
-    def is_optimal(self) -> bool:
-        """Whether no order has a lower peak."""
-        return self.peak == self.bound
 
 
 @frozen

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from attrs import frozen
 
 from nnc_func.engine.orders.base import OrderProblem, loads, simulated_peak
-from nnc_func.engine.orders.exact import FIRST
+from nnc_func.engine.orders.solution import FIRST
 from nnc_func.engine.orders.stretches.arrangement import arranged
 from nnc_func.engine.orders.stretches.segments import condensed, expanded
 from nnc_func.engine.orders.stretches.spans import Span

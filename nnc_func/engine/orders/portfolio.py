@@ -11,10 +11,11 @@ from attrs import evolve, frozen
 
 from nnc_func.engine.orders.base import OrderProblem, loads, simulated_peak
 from nnc_func.engine.orders.bounds import lower_bound
-from nnc_func.engine.orders.exact import Exact, Solution
+from nnc_func.engine.orders.exact import Exact
 from nnc_func.engine.orders.local_search import LocalSearch
 from nnc_func.engine.orders.minimum_cut import MinimumCut, cut_bound
 from nnc_func.engine.orders.quick import QUICK
+from nnc_func.engine.orders.solution import Solution
 from nnc_func.engine.orders.stretches.segments import coarsened
 
 CUTS = 200  # tasks of which it is asked what they need at least
@@ -49,7 +50,8 @@ class Portfolio:
         start = min(first, key=lambda order: simulated_peak(problem, order))
         bound = lower_bound(problem)
         if simulated_peak(problem, start) > bound:
-            start = MinimumCut().improved(problem, start)
+            divided = MinimumCut().solved(problem, start)
+            start, bound = divided.order, max(bound, divided.bound)
         high = [*loads(problem, start)]
         peak = max(high, default=0)
         if peak > bound:  # no task needs more than it has here, so the highest prove most

@@ -12,10 +12,12 @@
 - ``in_place_reuse``: decides which results are written over operands that die; ``row_reuse``: what a loop stacks, over
   rows that it has read.
 - ``output_borrowing``: lends the memory of results to values that are dead before these are written.
+- ``negotiation``: takes kernels with less scratch where most bytes are alive; ``variants``: those that there are.
 - ``offsets``: gives each buffer an address, by one of `engine/allocators`.
 - ``committing``: finds where a program may begin to write its variables.
 - ``retaining``: keeps values that outlive a run apart.
 - ``bodies``, ``loops``, ``branches``: plan the bodies of loops and branches.
 - ``alternatives``: plans several drafts and keeps the one with the fewest bytes.
-- ``budgets``, ``recomputed``: plan within a budget of memory, by computing values again.
+- ``budgets``, ``recomputed``: plan within a budget of memory, by computing values again; ``answers``: what strategies
+  answer as plans, and the least of these; ``unavoidable``: what no plan goes without.
 """

@@ -10,15 +10,15 @@ from collections.abc import Sequence
 
 from attrs import evolve
 
+from nnc_func.engine.orders import ORDERS
 from nnc_func.engine.orders.base import Order, named
 from nnc_func.engine.plan_rows import DONATED, LENT, NEXT
-from nnc_func.engine.planning.committing import Arrangement, long, short
+from nnc_func.engine.planning.committing import Arrangement, loose, short
 from nnc_func.engine.planning.draft import Draft
 from nnc_func.engine.planning.liveness import (
     TOLERATED,
     busiest,
     footprint,
-    least,
     least_at,
     peak,
     unfinished,
@@ -30,6 +30,7 @@ from nnc_func.engine.planning.request import Request
 from nnc_func.graph.node import Node
 
 DEARER = 1.25  # parts are copied after all where computing them in place would raise the peak by more than this
+SEARCHED = 500  # nodes, up to which orders are searched for with every section; beyond it where they begin as well
 TRIES = 3  # times that wholes are looked for whose parts are copied after all
 
 
@@ -80,21 +81,41 @@ class Alternatives:
 
     def _committing(self, brief: Arrangement) -> Draft:
         fresh, floor = self.bounds(brief)
-        longer = long(self.root.kernels, self.sequence) if floor else []
-        best = self.draft(longer[0]) if longer else None
-        enough = 0.0
-        if best is None or fresh + floor <= TOLERATED * footprint(best):
-            best = self.draft(brief)
-            enough = TOLERATED * least(best)
-            longer = longer or (long(self.root.kernels, self.sequence) if footprint(best) > enough else [])
-        for arrangement in longer:
-            most = footprint(best)
-            if most <= enough or most <= TOLERATED * max(floor, most - arrangement.spares):
-                break
-            other = self.draft(arrangement)
-            if most > TOLERATED * footprint(other):
-                best = other
+        longer = loose(self.root.kernels, self.sequence)
+        if longer is not None and floor and fresh + floor > TOLERATED * footprint(self.draft(longer)):
+            return self.draft(longer)
+        best = self.draft(brief)
+        enough, small = TOLERATED * least_at(best, busiest(best)[1]), len(self.sequence) <= SEARCHED
+        if longer is not None and footprint(best) > enough and (small or self._begins_as_well(longer, best)):
+            best = self._better(best, self.draft(longer))
+        if small and footprint(best) > enough:
+            free = self.draft(Arrangement(self.sequence, 0))
+            best = self._better(best, free) if self._cannot_fail(free) else best
         return best
+
+    def _better(self, best: Draft, other: Draft) -> Draft:
+        return other if footprint(best) > TOLERATED * footprint(other) else best
+
+    def _begins_as_well(self, longer: Arrangement, best: Draft) -> bool:
+        """Whether orders that take a moment need no more with a longer section than is needed."""
+        return id(longer) in self.found or footprint(best) >= footprint(self.unsearched().draft(longer))
+
+    def _cannot_fail(self, draft: Draft) -> bool:
+        """Whether nothing from the first write to a variable on can fail or needs memory (`verifying.endings`)."""
+        for node, kernel, operands, results, *_ in through(self.passes.commit, draft).instructions[draft.commit :]:
+            if kernel is None:
+                continue
+            used = map(draft.slots.__getitem__, (*operands, *results) if kernel.copies_strided else ())
+            if node in draft.loops or not kernel.certain or not all(s.is_plain and not s.aval.layout for s in used):
+                return False
+        return True
+
+    def unsearched(self) -> Alternatives:
+        """The same with those orders that start from none, where there are such: they take a moment."""
+        orders = [
+            each for each in self.request.orders if not isinstance(each, str) or not hasattr(ORDERS[each], "improved")
+        ]
+        return self.with_orders(orders or self.request.orders)
 
     def draft(self, arrangement: Arrangement) -> Draft:
         """The draft of an arrangement, with the parts of wholes computed in place, but where that is dear."""
@@ -119,7 +140,7 @@ class Alternatives:
     def _through(self, arrangement: Arrangement, apart: frozenset[Node]) -> Draft:
         draft, passes = self._aliased(arrangement, apart), self.passes
         draft.request = self.request
-        for each in (passes.order, passes.streams, passes.lifetimes, passes.in_place, passes.lend):
+        for each in (passes.order, passes.streams, passes.lifetimes, passes.in_place, passes.lend, passes.negotiate):
             draft = through(each, draft)
         return draft
 
@@ -134,7 +155,7 @@ class Alternatives:
         if found is None:
             found = through(self.passes.alias, self.root.of(arrangement, apart))
             self.aliased[apart, arrangement.contiguous] = found
-        return found.arranged(arrangement.sequence, arrangement.early)
+        return found.arranged(arrangement)
 
     def bounds(self, arrangement: Arrangement) -> tuple[int, int]:
         """Bytes of next values that cannot be written over their variables, and what the arena takes at the least.
@@ -153,14 +174,21 @@ class Alternatives:
 
 
 def smallest(request: Request) -> Draft:
-    """The draft of the best of the orders, with offsets; of the first one where that takes less after all.
+    """The draft of the best of the orders, with offsets; of another one where that takes less after all.
 
     It may: where the best one leaves gaps between buffers, or values find less room in what outputs and inputs have.
+    Those are tried whose simulated peak is below what the best one takes, the least first; and the first one of all,
+    where there is such room, or loops write over rows that they have read: no order knows of either.
     """
     alternatives = Alternatives(request)
-    found = through(request.passes.allocate, alternatives.best())
+    best = found = through(request.passes.allocate, alternatives.best())
+    simulated = min([most for _, most in found.peaks], default=0)
     houses = any(s.kind in (LENT, DONATED) and s.merged == i for i, s in enumerate(found.storages))
-    if found.order == named(request.orders[0]) or (sum(found.arenas.values()) <= found.usual_peak and not houses):
-        return found
-    first = through(request.passes.allocate, alternatives.with_orders(request.orders[:1]).best())
-    return min(found, first, key=lambda draft: sum(draft.arenas.values()))
+    unknown = houses or sum(found.arenas.values()) < simulated
+    rest = sorted([(most, i) for i, (order, most) in enumerate(found.peaks) if named(order) != found.order])
+    for most, i in rest:
+        if most < sum(best.arenas.values()) or (unknown and not i):
+            order = found.peaks[i][0]
+            other = through(request.passes.allocate, alternatives.with_orders([order]).best())
+            best = min(best, other, key=lambda draft: sum(draft.arenas.values()))
+    return best

@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from fractions import Fraction
-from typing import Any
 
 from attrs import evolve, frozen
 
-from nnc_func.engine.naming import name_of, unknown
-from nnc_func.engine.plan import Plan
-from nnc_func.engine.plan_rows import NEXT, OUTPUT
-from nnc_func.engine.planning.planner import Planned, arranged, offset, planned
-from nnc_func.engine.planning.recomputed import Recomputable, rebuilt, recomputable
+from nnc_func.engine.naming import unknown
+from nnc_func.engine.orders import SEARCHES
+from nnc_func.engine.planning.answers import Answer, Answers, Fitted
+from nnc_func.engine.planning.draft import Draft
+from nnc_func.engine.planning.planner import arranged, placed, smallest_draft
+from nnc_func.engine.planning.recomputed import Recomputable, recomputables
 from nnc_func.engine.planning.request import Request
-from nnc_func.engine.rematerialising import STRATEGIES, Simulation, Strategy, answered
+from nnc_func.engine.planning.unavoidable import Unavoidable, unavoidable
+from nnc_func.engine.rematerialising import STRATEGIES, Strategy
+from nnc_func.engine.rematerialising.portfolio import others
 from nnc_func.errors import PlanError
-from nnc_func.graph.graph import ComputationGraph
 from nnc_func.graph.pictures.svg import sized
-from nnc_func.graph.rules.cost import total
 
-TRIES = 5  # plans that are made for one budget, each after a stricter answer than the last
+FEW = 100  # tasks, up to which the order of a search is tried, too
+TRIES = 5  # answers of a strategy to one budget, each stricter than the last
 HALVINGS = 8  # of the range of peaks, for a budget of time
 
 
@@ -99,143 +101,127 @@ def check_budget(budget: Budget) -> None:
         raise PlanError(f"a strategy is a name or a function, given {budget.strategy!r}")
 
 
-@frozen
-class Recomputation:
-    """What is computed again in a program.
-
-    Attributes
-    ----------
-    nodes
-        Nodes that are computed, of those the ones that are computed again.
-    flops, extra_flops
-        Arithmetic without, and what comes on top.
-    seconds, extra_seconds
-        The same as estimated time.
-    nbytes, nbytes_without
-        What it takes, arenas and fresh results, and what it would take if nothing were computed twice.
-    strategy
-        The name of what chose.
-    """
-
-    nodes: int
-    again: int
-    flops: int
-    extra_flops: int
-    seconds: float
-    extra_seconds: float
-    nbytes: int
-    nbytes_without: int
-    strategy: str
-
-    def __str__(self) -> str:
-        saved = f"{sized(self.nbytes)} instead of {sized(self.nbytes_without)}"
-        extra = self.extra_flops / self.flops if self.flops else 0.0
-        return f"{saved}: {self.again} of {self.nodes} computed again, {extra:.1%} more arithmetic"
-
-
-@frozen(eq=False)
-class Fitted:
-    """A program that keeps a budget: its graph, what `planned` says of it, and what it computes again."""
-
-    graph: ComputationGraph
-    planned: Planned
-    recomputation: Recomputation
-
-
 def fitted(budget: Budget, request: Request) -> Fitted:
-    """The plan of a request within a budget: values are computed again where it takes more as it is.
+    """The plan of a request within a budget: where it takes more as it is, kernels with less scratch are taken, and
+    then values are computed again.
 
     Raises
     ------
     PlanError
-        The strategy finds no plan that takes as little: says the least that it found.
+        The budget is less than the least that any strategy meets, which is said.
     """
+<<<<<<< HEAD
+    draft = smallest_draft(request)
+    asked = evolve(request, loops=draft.request.loops)  # bodies are planned once
+    answers = Answers(asked, _problems(draft, asked), placed(draft), budget.chooses)
+=======
     draft = arranged(request)
     found = offset(draft)
+    if budget.nbytes is not None and footprint(found.plan) > budget.nbytes:
+        request = evolve(request, memory=budget.nbytes)
+        draft = arranged(request)
+        found = offset(draft)
     trial = _Trial(budget, request, recomputable(draft, request.machine), footprint(found.plan))
     plain = trial.made(range(len(trial.tasks.problem)), found)
+>>>>>>> negot20
     if budget.work is not None:
-        return trial.in_time(budget.work, plain)
+        return _in_time(answers, budget.work)
     assert budget.nbytes is not None
-    return plain if footprint(found.plan) <= budget.nbytes else trial.in_memory(budget.nbytes)
+    return _in_memory(answers, budget.nbytes, unavoidable(draft))
 
 
-def footprint(plan: Plan) -> int:
-    """The bytes that a plan takes besides what is there before the run: arenas, and fresh results."""
-    return sum(plan.arenas.values()) + sum(b.nbytes for b in plan.buffers if b.kind in (OUTPUT, NEXT))
+def _problems(draft: Draft, request: Request) -> list[Recomputable]:
+    """What may be computed again of a request, in the order of its plan, or of the orders that are not searched for.
+
+    A search mixes the forward part with what turns it back, which is best where all is kept: less is to be gained by
+    computing again. Where there are few tasks, both are given.
+    """
+    quick = [order for order in request.orders if order not in SEARCHES]
+    if draft.order not in SEARCHES or not quick:
+        return recomputables(draft, request.machine)
+    found = recomputables(arranged(evolve(request, orders=quick)), request.machine)
+    return [*found, *recomputables(draft, request.machine)] if len(found[0].problem) <= FEW else found
 
 
-class _Trial:
-    """Plans for one budget."""
+def _in_memory(answers: Answers, nbytes: int, bound: Unavoidable) -> Fitted:
+    """The strategy's answer as a plan that keeps a budget; or another's, where it has none.
 
-    def __init__(self, budget: Budget, request: Request, tasks: Recomputable, nbytes: int) -> None:
-        self.strategy, self.request, self.tasks, self.nbytes = budget.chooses, request, tasks, nbytes
-        self.answers: dict[int, Simulation] = {}
+    What a plan takes differs from what was simulated: by the allocator's gaps, and by what is put together in place. So
+    the strategy is asked for less and less.
 
-    def in_memory(self, nbytes: int) -> Fitted:
-        """Answers for smaller and smaller budgets until a plan keeps the one that there is.
+    Every budget from the least on is kept, and none below, nor is a plan taken that needs less: else a budget could be
+    refused for which a smaller one has a plan.
+    """
+    if answers.plain.nbytes <= nbytes:
+        return answers.plain
+    if not answers.reaches(nbytes):
+        raise PlanError(_refusal(answers, nbytes, bound))
+    for found in _asked(answers, nbytes):
+        if found.nbytes <= nbytes and answers.reaches(found.nbytes):
+            return found
+    return answers.within(nbytes)
 
-        What a plan takes differs from what was simulated: by the allocator's gaps, and by what is put together in
-        place.
-        """
-        least, target, met = self.nbytes, nbytes, -1
-        for attempt in range(TRIES):
-            last = attempt == TRIES - 1
-            answer = self._answer(0 if last else max(0, target))
-            if last or answer.peak != met:
-                found = self._planned(answer)
-                least = found.recomputation.nbytes  # in the end that of the least peak, which any budget falls back on
-                if least <= nbytes:
-                    return found
-                target = min(target, answer.peak) - (least - nbytes)
-            met = answer.peak
-        least = min(least, self.nbytes)  # another order may have spared more than a sequence of the strategy's own
-        raise PlanError(
-            f"the memory budget of {self.request.graph.name!r} is {nbytes} bytes ({sized(nbytes)}); with values "
-            f"computed again as {name_of(self.strategy)} chooses it takes at least {least} ({sized(least)}), without "
-            f"{self.nbytes}"
+
+def _asked(answers: Answers, nbytes: int) -> Iterator[Fitted]:
+    """Plans of the strategy's answers for smaller and smaller budgets, and of others' for this one."""
+    for tasks in answers.tasks:
+        target, met = nbytes, -1
+        for _ in range(TRIES):
+            answer = answers.to(max(0, target), tasks)
+            peak = answer.simulation.peak
+            if peak == met:
+                break
+            met, found = peak, answers.planned(answer)
+            yield found
+            target = min(target, peak) - (found.nbytes - nbytes)
+    for tasks in answers.tasks:
+        for strategy in others(answers.strategy):
+            yield answers.planned(answers.to(nbytes, tasks, strategy))
+
+
+def _in_time(answers: Answers, factor: float) -> Fitted:
+    """The least plan of the answers with the least peak that cost at most so many times what it costs as it is."""
+    found = [answers.planned(each) for tasks in answers.tasks if (each := _within_time(answers, tasks, factor))]
+    return min([answers.plain, *found], key=lambda each: each.nbytes)
+
+
+def _within_time(answers: Answers, tasks: Recomputable, factor: float) -> Answer | None:
+    """The answer with the least peak; None: nothing is to be gained."""
+    base = tasks.problem.base
+    low, high, best = 0, base.peak, None
+    for _ in range(HALVINGS):
+        middle = (low + high) // 2
+        answer = answers.to(middle, tasks)
+        found = answer.simulation
+        if found.cost <= factor * base.cost:
+            if best is None or (found.peak, found.cost) < (best.simulation.peak, best.simulation.cost):
+                best = answer
+            high = min(middle, found.peak)
+        else:
+            low = middle
+    return best
+
+
+def _refusal(answers: Answers, nbytes: int, bound: Unavoidable) -> str:
+    """What was asked for, what there is, how it is known, and what to do."""
+    least, plain, name = answers.least, answers.plain, answers.request.graph.name
+    said = f"the memory budget of {name!r} is {_told(nbytes)}"
+    if least is plain:
+        by = "nothing computed again"
+    else:
+        by = f"values computed again as {least.recomputation.strategy} chooses, without {_told(plain.nbytes)}"
+    if bound.nbytes == least.nbytes:
+        return (
+            f"{said}; the least is {_told(least.nbytes)}, with {by}: no plan takes less than {bound}. {_advice(least)}"
         )
-
-    def in_time(self, factor: float, plain: Fitted) -> Fitted:
-        """The answer with the least peak that costs at most so many times what it costs as it is."""
-        problem = self.tasks.problem
-        low, high, best = 0, problem.base.peak, problem.base
-        for _ in range(HALVINGS):
-            middle = (low + high) // 2
-            answer = self._answer(middle)
-            if answer.cost <= factor * problem.base.cost:
-                best = min(best, answer, key=lambda a: (a.peak, a.cost))
-                high = min(middle, answer.peak)
-            else:
-                low = middle
-        if best is problem.base:
-            return plain
-        found = self._planned(best)
-        return found if found.recomputation.nbytes < self.nbytes else plain
-
-    def _answer(self, nbytes: int) -> Simulation:
-        if nbytes not in self.answers:
-            self.answers[nbytes] = answered(self.strategy, self.tasks.problem, nbytes)
-        return self.answers[nbytes]
-
-    def _planned(self, answer: Simulation) -> Fitted:
-        graph, nodes = rebuilt(self.request.graph, self.tasks, answer.sequence)
-        return self.made(answer.sequence, planned(evolve(self.request, graph=graph, sequence=nodes)), graph)
-
-    def made(self, sequence: Any, found: Planned, graph: ComputationGraph | None = None) -> Fitted:
-        """What a sequence of tasks has become."""
-        again = _repeated(sequence)
-        nodes = [n for n in self.tasks.nodes if n is not None]
-        everything = total(nodes, self.request.machine)
-        extra = total([n for task in again if (n := self.tasks.nodes[task]) is not None], self.request.machine)
-        recomputation = Recomputation(
-            len(nodes) + len(again), len(again), everything.flops, extra.flops, everything.seconds, extra.seconds,
-            footprint(found.plan), self.nbytes, name_of(self.strategy),
-        )  # fmt: skip
-        return Fitted(self.request.graph if graph is None else graph, found, recomputation)
+    proven = f"; no plan takes less than {_told(bound.nbytes)}, of {bound}" if bound.nbytes else ""
+    asked = ", ".join(dict.fromkeys(answers.names))
+    return f"{said}; the least found is {_told(least.nbytes)}, with {by} (asked: {asked}){proven}. {_advice(least)}"
 
 
-def _repeated(sequence: Any) -> list[int]:
-    """The tasks of a sequence that have been run before, as often as they are."""
-    ran: set[int] = set()
-    return [task for task in sequence if task in ran or ran.add(task)]  # type: ignore[func-returns-value]
+def _advice(least: Fitted) -> str:
+    return f"Give {least.nbytes} bytes or more, or a graph that needs less: a smaller batch, say"
+
+
+def _told(nbytes: int) -> str:
+    return f"{nbytes} bytes ({sized(nbytes)})"

@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from itertools import chain
-from math import inf
 from operator import attrgetter
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from nnc_func.facets.kernels import Kernel
 from nnc_func.graph.graph import ComputationGraph
@@ -35,23 +34,24 @@ class Arrangement:
         How many of them come before the section.
     contiguous
         Values that must lie without gaps, because a kernel in the section would need memory for a copy of them.
-    spares
-        Bytes that it spares at the most, beside the arrangement that is tried before it.
+    loose
+        What is behind the start may be computed before it, unless it writes a variable; what is before it may not
+        be computed behind it.
     """
 
     sequence: list[Node]
     early: int
     contiguous: frozenset[Value] = frozenset()
-    spares: float = inf
+    loose: bool = False
 
 
-def arrangement(sequence: list[Node], early: int, kernels: Kernels, spares: float = inf) -> Arrangement:
+def arrangement(sequence: list[Node], early: int, kernels: Kernels) -> Arrangement:
     """The sequence with its section from there on."""
     wanted: set[Value] = set()
     for node in sequence[early:]:
         if kernels[node].copies_strided:
             wanted.update(node.results, map(_shown, node.args))
-    return Arrangement(sequence, early, frozenset(wanted), spares)
+    return Arrangement(sequence, early, frozenset(wanted))
 
 
 def short(graph: ComputationGraph, kernels: Kernels, sequence: list[Node]) -> Arrangement:
@@ -110,21 +110,20 @@ def _let_go(late: set[Node], inside: list[Node], updated: set[Node]) -> None:
                 gone += [a.node for a in node.args if a.node in late]
 
 
-def long(kernels: Kernels, sequence: list[Node]) -> list[Arrangement]:
-    """The section from after the last node that can fail: in the order given, and with all before it that may wait."""
-    fallible = {n for n in sequence if not is_certain(n, kernels[n])}
-    last = max((at + 1 for at, n in enumerate(sequence) if n in fallible), default=0)
-    found = [arrangement(sequence, last, kernels)] if last < len(sequence) else []
-    needed = set(fallible)
-    for node in reversed(sequence[:last]):
+def loose(kernels: Kernels, sequence: list[Node]) -> Arrangement | None:
+    """The section may start as soon as all is done that can fail: what writes no variable stands where it is best.
+
+    None where something can fail at the end.
+    """
+    needed = {n for n in sequence if not is_certain(n, kernels[n])}
+    for node in reversed(sequence):
         if node in needed:
             needed.update(a.node for a in node.args)
     first = [n for n in sequence if n in needed]
-    if len(first) < last:
-        later = [n for n in sequence if n not in needed]
-        moved = sum(map(_nbytes, later[: last - len(first)]))
-        found.append(arrangement(first + later, len(first), kernels, moved if found else inf))
-    return found
+    if len(first) == len(sequence):
+        return None
+    later = [n for n in sequence if n not in needed]
+    return evolve(arrangement(first + later, len(first), kernels), loose=True)
 
 
 def is_certain(node: Node, kernel: Kernel) -> bool:

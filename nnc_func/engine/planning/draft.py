@@ -10,12 +10,13 @@ from typing import Any, NamedTuple
 from nnc_func.aval import Aval
 from nnc_func.engine.copying import copying, filling
 from nnc_func.engine.loop_instruction import Loop
-from nnc_func.engine.orders.base import OrderProblem
+from nnc_func.engine.orders.base import Order, OrderProblem
 from nnc_func.engine.plan_rows import ARENA, CONSTANT, DONATED, INPUT, NEXT, OUTPUT, VARIABLE
 from nnc_func.engine.planning.committing import Arrangement
 from nnc_func.engine.planning.request import Request
 from nnc_func.engine.planning.streams import Streams
 from nnc_func.engine.planning.sub_buffers import NO_SUB_BUFFERS, SubBuffer
+from nnc_func.engine.planning.variants import Variant
 from nnc_func.errors import PlanError
 from nnc_func.facets.kernels import Kernel
 from nnc_func.facets.places import Place
@@ -96,15 +97,17 @@ class Storage:
         The number of the storage whose memory it took over, or its own.
     start
         Where it begins in that one's memory, in bytes.
+    offset
+        Where it begins in the memory of the result or the input that houses it, in bytes.
     users
         The instructions that use it, and what took over its memory; with streams only.
     """
 
-    __slots__ = ("first", "kind", "last", "merged", "nbytes", "place", "source", "start", "users")
+    __slots__ = ("first", "kind", "last", "merged", "nbytes", "offset", "place", "source", "start", "users")
 
     def __init__(self, kind: str, nbytes: int, place: Place, source: int) -> None:
         self.kind, self.nbytes, self.place, self.source = kind, nbytes, place, source
-        self.first, self.last, self.merged, self.start = FOREVER, -1, -1, 0
+        self.first, self.last, self.merged, self.start, self.offset = FOREVER, -1, -1, 0, 0
         self.users: Sequence[int] = ()
 
 
@@ -124,6 +127,7 @@ class Draft:
         self.apart: Collection[Node] = ()  # what is put together of copies
         self.kernels: dict[Node, Kernel] = {}
         self.recorded: Set[Node] = frozenset()  # whose kernel a table names
+        self.negotiated: Set[Node] = frozenset()  # whose kernel was taken for the scratch that it does without
         self.loops: dict[Node, tuple[Loop, ...]] = {}  # how the bodies are planned of loops and branches
         self.sub_buffers = NO_SUB_BUFFERS
         self.assembled: dict[Node, int] = {}  # root of windows -> its storage
@@ -131,6 +135,8 @@ class Draft:
         self.commit = 0
         self.alike: Mapping[Node, Node] = {}  # applications, and earlier ones of the same form
         self.scratch: dict[Node, list[Aval]] = {}  # what a kernel needs besides, of the first of each form
+        self.variants: dict[Node, tuple[Variant, ...]] = {}  # of the first of each form, where they were asked for
+        self.seconds: dict[Node, float] = {}  # that its kernel takes, as estimated
         self.slot_of: dict[Value, int] = {}
         self.slots: list[SlotRow] = []
         self.storages: list[Storage] = []
@@ -149,7 +155,7 @@ class Draft:
         self.wanted: dict[int, tuple[str, int]] = {}  # slot -> the output or update that it becomes
         self.order = ""  # the name of the one that instructions are in
         self.ordering: OrderProblem | None = None  # what orders were asked
-        self.usual_peak = 0  # bytes alive at most in the first order that was tried, as simulated
+        self.peaks: list[tuple[Order | str, int]] = []  # the orders that were tried, and their simulated peaks
         self.alignment = request.alignment  # of offsets in the arena
         self.peak: int | None = None  # the most bytes of the arena alive at one time, once that is known
         self.loads: list[int] = []  # those alive at each instruction, once the most is known
@@ -161,6 +167,7 @@ class Draft:
         """A draft of an arrangement, with the kernels of this one."""
         made = Draft(self.request)
         made.kernels, made.recorded, made.alike, made.loops = self.kernels, self.recorded, self.alike, self.loops
+        made.variants, made.seconds = self.variants, self.seconds
         made.arrangement, made.apart = arrangement, apart
         return made
 
@@ -369,13 +376,14 @@ class Draft:
         self.sizes = sizes = [-(-s.nbytes // alignment) * alignment if s.kind == ARENA else 0 for s in self.storages]
         self.uses = [[*filter(sizes.__getitem__, used)] for used in self.touched]
 
-    def arranged(self, sequence: Sequence[Node], early: int) -> Draft:
-        """One of its own, with the instructions in the order of the nodes, of which so many precede the commit section.
+    def arranged(self, arrangement: Arrangement) -> Draft:
+        """One of its own, with the instructions in the order of the nodes and the commit section where it says.
 
         Copies for outputs come behind the instructions that are before the section, or behind it where they are of what
         is made there: they read what is there before variables are written.
         """
-        made = copy(self)
+        made, sequence, early = copy(self), arrangement.sequence, arrangement.early
+        made.arrangement = arrangement
         made.storages = [Storage(s.kind, s.nbytes, s.place, s.source) for s in self.storages]
         made.updated = {*self.updated}
         count = self.ends[-1] if self.ends else 0
@@ -439,6 +447,26 @@ class Draft:
         self.sizes = [*self.sizes, self.aligned(nbytes)]  # the old ones are other drafts', too
         made.merged = len(self.storages) - 1
         return made.merged
+
+    def run_by(self, changes: Mapping[int, tuple[Kernel, Sequence[Aval]]]) -> None:
+        """Let instructions be run by other kernels from now on, with such scratch; lifetimes are known."""
+        self.instructions, self.touched = [*self.instructions], [*self.touched]  # the old ones are other drafts', too
+        self.uses, self.sizes = [*self.uses], [*self.sizes]
+        for t, (kernel, wanted) in changes.items():
+            row = self.instructions[t]
+            had = [s for _, s in row.scratch]
+            has = [*had[: len(wanted)], *(self.add_storage(0, a.place) for a in wanted[len(had) :])]
+            for aval, s in zip(wanted, has, strict=True):
+                storage = self.storages[s]
+                storage.nbytes, storage.place, storage.first, storage.last = aval.nbytes, aval.place, t, t
+                storage.users, self.sizes[s] = (t,), self.aligned(aval.nbytes)
+            for s in had[len(wanted) :]:  # which is no memory of its own any more
+                self.storages[s].merged, self.sizes[s] = self.slots[(row.results or row.operands)[0]].storage, 0
+            self.instructions[t] = row._replace(kernel=kernel, scratch=tuple(zip(wanted, has, strict=True)))
+            self.touched[t] = [*(s for s in self.touched[t] if s not in had), *has]
+            self.uses[t] = [*filter(self.sizes.__getitem__, self.touched[t])]
+        self.negotiated = {*self.negotiated, *(self.instructions[t].node for t in changes)}
+        self.peak = None
 
     def take_over(self, mine: int, other: int) -> None:
         """Let the first live in the memory of the other from now on."""

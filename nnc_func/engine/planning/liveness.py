@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from itertools import accumulate
-from operator import sub
 
 from nnc_func.engine.needs import inverted, spans
 from nnc_func.engine.plan_rows import ARENA, DONATED, NEXT, OUTPUT
@@ -55,18 +54,6 @@ def footprint(draft: Draft) -> int:
     homes = {draft.slots[slot].storage for _, slot in draft.updates}
     fresh = [s.nbytes for i in homes if (s := draft.storages[i]).kind == NEXT and s.merged == i]
     return peak(draft) + sum(fresh)
-
-
-def least(draft: Draft) -> int:
-    """Bytes of the arena, at most, without what is alive when the commit section starts.
-
-    A plan that writes variables as soon as it can takes no less, in that order.
-    """
-    storages, commit = draft.storages, draft.commit
-    rows = enumerate(storages)
-    across = {i: s.last for i, s in rows if s.first < commit <= s.last and s.merged == i and s.kind == ARENA}
-    most = peak(draft) - sum(storages[s].nbytes + draft.alignment for s in across)
-    return most if TOLERATED * most >= footprint(draft) else max(map(sub, draft.loads, _loads(draft, across)))
 
 
 def busiest(draft: Draft) -> tuple[int, int]:

@@ -14,6 +14,7 @@ from nnc_func.engine.plan_rows import (
     DONATED,
     INPUT,
     LENT,
+    MEMORY,
     TABLE,
     VARIABLE,
     Buffer,
@@ -59,7 +60,9 @@ def plan_of(draft: Draft) -> tuple[Plan, dict[Node, int]]:
         if roots[i] == i:
             number[i] = len(buffers)
             lower, upper = (s.first, s.last + 1) if s.kind in (ARENA, LENT, DONATED) else (0, 0)
-            buffers.append(BufferFields(s.kind, s.nbytes, lower, upper, draft.offsets.get(i, 0), s.source, s.place))
+            buffers.append(
+                BufferFields(s.kind, s.nbytes, lower, upper, draft.offsets.get(i, s.offset), s.source, s.place)
+            )
     slots = [
         SlotFields(number[roots[storage]], aval, is_view, offset, strides)
         for aval, storage, _, _, is_view, offset, strides in draft.slots
@@ -74,7 +77,8 @@ def plan_of(draft: Draft) -> tuple[Plan, dict[Node, int]]:
         if scratch:
             used = tuple(range(len(slots), len(slots) + len(scratch)))
             slots += [SlotFields(number[storage], aval) for aval, storage in scratch]
-        name, choice = kernel.name if kernel else "view", TABLE if node in recorded else DEFAULT
+        name = kernel.name if kernel else "view"
+        choice = TABLE if node in recorded else MEMORY if node in draft.negotiated else DEFAULT
         made.append(
             InstructionFields(
                 node.op, node.items, name, operands, results, used, view, node.origin, 0, (), choice, loop_of(node, ())

@@ -12,63 +12,85 @@ from nnc_func.engine.orders.base import Order, OrderProblem, answered, loads, na
 from nnc_func.engine.orders.bounds import bound_at
 from nnc_func.engine.plan_rows import ARENA, NEXT, VARIABLE
 from nnc_func.engine.planning.draft import Draft
+from nnc_func.engine.planning.output_borrowing import lenders
 
 GIVEN = "recomputing"  # the name of a sequence that comes with a graph in which values are computed again
 LAST = 1 << 60
+WORTH = 256  # parts of a bound of which more than one must be to gain before an order is searched for
 
 
 def arrange(draft: Draft, orders: Sequence[Order | str]) -> None:
     """Put the instructions in the order that has the least simulated peak, of those.
 
-    What is before the commit section stays before it. With no orders they stay as they are: that was asked for.
+    What is before the commit section stays before it, and what is in it behind it unless that is loose. With no orders
+    they stay as they are: that was asked for.
     """
     if not orders:
         draft.order = GIVEN
         return
     draft.ordering = problem = order_problem(draft)
-    draft.order, best, draft.usual_peak = chosen(problem, orders)
+    draft.order, best, draft.peaks = chosen(problem, orders)
     if best == range(len(problem)):
         return
     if len(best) > len(draft.instructions):  # without the task that stands before the section
+        start = best.index(draft.commit)
         best = [task - (task > draft.commit) for task in best if task != draft.commit]
+        draft.commit = start
     draft.reorder(best)
 
 
-def chosen(problem: OrderProblem, orders: Sequence[Order | str]) -> tuple[str, Sequence[int], int]:
-    """The first of the orders with the least simulated peak: its name and sequence, and the peak of the first of all.
+def chosen(
+    problem: OrderProblem, orders: Sequence[Order | str]
+) -> tuple[str, Sequence[int], list[tuple[Order | str, int]]]:
+    """The first of the orders with the least simulated peak: its name and sequence, and the peaks of those asked.
 
-    Those that are known by name are not asked once nothing can be better; a user's own are, and are never believed.
+    Those that are known by name are not asked once nothing can be better; a user's own are, and are never believed. Of
+    these a search that betters an order goes on from the best so far, where that is more than 1 / `WORTH` above what
+    the task at its peak needs in any order; what it finds is taken where it gains as much.
     """
-    usual, least, name = 0, 0, ""
+    peaks: list[tuple[Order | str, int]] = []
+    lent = sum(problem.sizes[storage] for storage in problem.lasting)
+    least, name, bound = 0, "", -1
     best: Sequence[int] = ()
-    is_best = False
     for order in orders:
+        improved = None
         if not isinstance(order, str):
             found: Sequence[int] = answered(order, problem)
-        elif is_best:
+        elif least == bound:
             continue
         else:
-            found = ORDERS[order](problem)
+            improved = getattr(ORDERS[order], "improved", None) if name else None
+            if improved is not None and (least - bound) * WORTH <= bound - lent:
+                continue
+            found = ORDERS[order](problem) if improved is None else improved(problem, best)
         if len(orders) == 1:
-            return named(order), found, 0
+            return named(order), found, peaks
         high = [*loads(problem, found)]
         peak = max(high, default=0)
-        usual = usual if name else peak
-        if not name or peak < least:
+        peaks.append((order, peak - lent))
+        if not name or peak < (least if improved is None else least - (least - lent) // WORTH):
             least, name, best = peak, named(order), found
-            is_best = not high or bound_at(problem, found[high.index(peak)]) == peak
-    return name, best, usual
+            bound = bound_at(problem, found[high.index(peak)]) if high else 0
+    return name, best, peaks
 
 
 def order_problem(draft: Draft) -> OrderProblem:
     """Instructions as tasks, storages as buffers: those of the arena have bytes.
 
     A task that uses nothing stands between what is before the commit section and what is in it, if there is both.
+    A result whose memory is lent counts from its first part on, to the end: so all that is alive, less the bytes of
+    all such results, is what the arena needs while they house as much as they can.
     """
     sizes, uses = (draft.sizes, draft.uses) if not draft.request.is_body else _with_variables(draft)
+    in_arena, lasting = sizes, lenders(draft)
+    if lasting:
+        sizes = [*sizes]
+        for storage in lasting:
+            sizes[storage] = -(-draft.storages[storage].nbytes // draft.alignment) * draft.alignment
+        uses = [[*filter(sizes.__getitem__, touched)] for touched in draft.touched]
     overwritable = draft.overwritable
     producer = [-1] * len(draft.slots)
-    size, produced = sizes.__getitem__, producer.__getitem__
+    size, produced = in_arena.__getitem__, producer.__getitem__
     needs: list[Sequence[int]] = []
     overwrites: dict[int, Any] = {}
     section = _Section(draft)
@@ -86,10 +108,10 @@ def order_problem(draft: Draft) -> OrderProblem:
             producer[slot] = task
         needs.append([*needed] if task < section.at else section.needs(task, needed, operands, results))
         if overwritable[at]:
-            pairs = [(made, [*filter(size, homes)]) for made, homes, _ in overwritable[at] if sizes[made]]
+            pairs = [(made, [*filter(size, homes)]) for made, homes, _ in overwritable[at] if in_arena[made]]
             if pairs:
                 overwrites[task] = pairs
-    return OrderProblem(needs, uses, sizes, (), overwrites, _ranks(draft, bounded))
+    return OrderProblem(needs, uses, sizes, lasting, overwrites, _ranks(draft, bounded))
 
 
 def _with_variables(draft: Draft) -> tuple[list[int], list[Sequence[int]]]:
@@ -104,7 +126,10 @@ def _with_variables(draft: Draft) -> tuple[list[int], list[Sequence[int]]]:
 
 
 class _Section:
-    """What a commit section adds to needs: it comes behind all else, and a variable is read before it is written."""
+    """What a commit section adds to needs: it comes behind all else, and a variable is read before it is written.
+
+    Where it is loose only what writes a variable comes behind all that can fail.
+    """
 
     def __init__(self, draft: Draft) -> None:
         self.draft = draft
@@ -119,14 +144,16 @@ class _Section:
 
     def needs(self, task: int, needed: dict[int, None], operands: Sequence[int], results: Sequence[int]) -> list[int]:
         """What a task of the section needs: all but what is in the section goes without saying."""
-        draft = self.draft
+        draft, writes = self.draft, False
         for slot in results:
             storage = draft.storages[draft.slots[slot].storage]
             if storage.kind == NEXT:
                 variable = draft.slots[draft.leaf_slots[VARIABLE][storage.source]].storage
-                needed = needed | self.readers.get(variable, {})
+                needed, writes = needed | self.readers.get(variable, {}), True
         for slot in operands:
             self.readers.setdefault(draft.slots[slot].storage, {})[task] = None
+        if draft.arrangement.loose:
+            return [*needed, self.at] if writes and self.at >= 0 else [*needed]
         return [one for one in needed if one > self.at] or ([self.at] if self.at >= 0 else [])
 
 

@@ -15,6 +15,7 @@ from nnc_func.engine.planning import (
     bodies,
     in_place_reuse,
     liveness,
+    negotiation,
     offsets,
     ordering,
     output_borrowing,
@@ -95,6 +96,12 @@ def lend(draft: Draft) -> Draft:
     return draft
 
 
+def negotiate(draft: Draft) -> Draft:
+    """Take kernels that want less scratch where most bytes are alive, for little more time, or within a budget."""
+    negotiation.negotiate(draft)
+    return draft
+
+
 def commit(draft: Draft) -> Draft:
     """Let the commit section start at the first write to a variable: interrupts are held from there on.
 
@@ -148,7 +155,7 @@ class Passes:
     ----------
     choose
         Runs once.
-    alias, order, streams, lifetimes, in_place, lend
+    alias, order, streams, lifetimes, in_place, lend, negotiate
         Run on each alternative; see `alternatives`.
     commit, allocate
         Run on the best of these.
@@ -174,6 +181,7 @@ class Passes:
     lifetimes: Pass = lifetimes
     in_place: Pass = in_place
     lend: Pass = lend
+    negotiate: Pass = negotiate
     commit: Pass = commit
     allocate: Pass = allocate
 

@@ -66,14 +66,19 @@ def planned(request: Request) -> Planned:
 
 def planned_smallest(request: Request) -> Planned:
     """As `planned`, of the first of the orders where that takes less once there are offsets."""
+    return placed(smallest_draft(request))
+
+
+def smallest_draft(request: Request) -> Draft:
+    """The draft of `planned_smallest`, with offsets."""
     with _explained(request):
-        return _data(smallest(_with_bodies(request)))
+        return smallest(_with_bodies(request))
 
 
 def offset(draft: Draft) -> Planned:
     """The plan of a draft that has no offsets yet."""
     with _explained(draft.request):
-        return _data(through(draft.request.passes.allocate, draft))
+        return placed(through(draft.request.passes.allocate, draft))
 
 
 def _with_bodies(request: Request) -> Request:
@@ -81,7 +86,8 @@ def _with_bodies(request: Request) -> Request:
     return with_bodies(request, lambda each: planned_smallest(each).plan)
 
 
-def _data(draft: Draft) -> Planned:
+def placed(draft: Draft) -> Planned:
+    """The plan of a draft that has offsets."""
     return Planned(*plan_of(draft), draft.constant_values)
 
 

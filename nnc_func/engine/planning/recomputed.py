@@ -6,6 +6,7 @@ That graph is in single assignment too: what is computed again is another applic
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any
 
 from attrs import evolve, frozen
@@ -14,7 +15,7 @@ from nnc_func.body import is_pure
 from nnc_func.engine.plan_rows import ARENA, LENT, NEXT, OUTPUT
 from nnc_func.engine.planning.draft import Draft, Row
 from nnc_func.engine.rematerialising import RematerialisationProblem
-from nnc_func.engine.rematerialising.hastening import hastened, reordered
+from nnc_func.engine.rematerialising.hastening import hastened, reordered, with_last
 from nnc_func.facets.kernels import overwritten
 from nnc_func.facets.machine import Machine
 from nnc_func.facets.places import given
@@ -24,6 +25,7 @@ from nnc_func.graph.ops.memory import after
 from nnc_func.graph.rules.cost import work_of
 
 TICK = 1e-12  # seconds
+FEW = 500  # tasks, up to which values may be computed again in a commit section, too
 FRESH = (ARENA, OUTPUT, NEXT, LENT)  # what a run takes memory for
 
 
@@ -38,19 +40,24 @@ class Recomputable:
         no more; costs are estimated picoseconds, whole numbers: their sums are the same in any order, and on any
         version of Python.
     nodes
-        The node that each task computes; None where the engine copies or fills something.
+        The nodes that each task computes, one after another: one, or those of the commit section; none where the
+        engine copies or fills something.
     """
 
     problem: RematerialisationProblem
-    nodes: list[Node | None]
+    nodes: list[tuple[Node, ...]]
 
 
-def recomputable(draft: Draft, machine: Machine) -> Recomputable:
-    """What a planning's instructions are, as tasks that cost what they take on a machine.
+def recomputables(draft: Draft, machine: Machine) -> list[Recomputable]:
+    """What a planning's instructions are, as tasks that cost what they take on a machine: in one way, or in two.
 
     Views are free, and keep alive what they show. A tensor that is put together in place is a view of its parts. What
     the commit section does is not done again, nor are effects, copies that the engine makes, and what has no operand
     that a barrier could stand before, nor, in the operand's place, anything that it could come after.
+
+    The commit section is one task: were something computed again in it that may fail, or that reads a variable, it
+    would come behind a write to one, and next values would take memory of their own. Where there are few tasks, those
+    of the section are given one by one as well: what neither fails nor reads a variable may be computed again in it.
     """
     problem = _Problem(draft, machine)
     for position, row in enumerate(draft.instructions):
@@ -60,11 +67,17 @@ def recomputable(draft: Draft, machine: Machine) -> Recomputable:
     made = RematerialisationProblem(
         problem.needs, problem.sizes, problem.costs, problem.scratch, problem.overwrites, lasting, problem.once
     )
-    order = hastened(made, problem.late if problem.late is not None else len(made))
+    late = len(made) if problem.late is None else problem.late
+    order = hastened(made, late)
     soon = reordered(made, order)
     if soon.base.peak > made.base.peak:
-        return Recomputable(made, problem.nodes)
-    return Recomputable(soon, [problem.nodes[task] for task in order])
+        soon, order = made, [*range(len(made))]
+    nodes = [problem.nodes[task] for task in order]
+    if late == len(made):
+        return [Recomputable(soon, nodes)]
+    section = tuple(chain.from_iterable(nodes[late:]))
+    found = [Recomputable(with_last(soon, late), [*nodes[:late], section])]
+    return [*found, Recomputable(soon, nodes)] if len(soon) <= FEW and late + 1 < len(made) else found
 
 
 class _Problem:
@@ -79,7 +92,7 @@ class _Problem:
         self.scratch: list[int] = []
         self.overwrites: dict[int, tuple[int, ...]] = {}
         self.once: set[int] = set()
-        self.nodes: list[Node | None] = []
+        self.nodes: list[tuple[Node, ...]] = []
         self.late: int | None = None  # the first task of the commit section
 
     def add(self, row: Row, late: bool) -> None:
@@ -90,13 +103,13 @@ class _Problem:
             self.shown.update(dict.fromkeys(results, read))
             return
         task, own = len(self.needs), type(node) is Node
+        if late and self.late is None:
+            self.late = task
         self.needs.append(read)
         self.sizes.append(sum(map(self._bytes, results)))
         self.scratch.append(sum(self._rounded(aval.nbytes) for aval, _ in scratch))
         self.costs.append(round(work_of(node, self.machine).seconds / TICK) if own else 0)
-        self.nodes.append(node if own else None)
-        if late and self.late is None:
-            self.late = task
+        self.nodes.append((node,) if own else ())
         moved = own and node.op.place is given and not read  # nothing is computed where a barrier would stand
         if late or not own or not is_pure(node.op, node.items) or not node.args or moved:
             self.once.add(task)
@@ -127,10 +140,9 @@ def rebuilt(
     graph: ComputationGraph, found: Recomputable, sequence: Sequence[int]
 ) -> tuple[ComputationGraph, list[Node]]:
     """The graph in which tasks are run as a sequence says, and its nodes in that order."""
-    making = _Graph(graph.layer.symbol, {n for n in found.nodes if n is not None})
+    making = _Graph(graph.layer.symbol, set(chain.from_iterable(found.nodes)))
     for task in sequence:
-        node = found.nodes[task]
-        if node is not None:
+        for node in found.nodes[task]:
             making.run(node)
     outputs = tuple(making.at(v) for v in graph.outputs)
     updates = tuple((v, making.at(u)) for v, u in graph.updates)

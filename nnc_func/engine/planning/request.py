@@ -57,6 +57,9 @@ class Request:
         Values may live in outputs that are not written yet.
     sequence
         All nodes, in an order that is kept; None: one is chosen.
+    memory
+        Bytes that the arena and fresh results may take: kernels with less scratch are taken at any cost until they do.
+        None: such are taken for little more time only.
     loops
         Loops and branches whose bodies are planned already, by form: see `planning.bodies`.
     """
@@ -77,6 +80,7 @@ class Request:
     is_body: bool = False
     lends: bool = True
     sequence: Sequence[Node] | None = None
+    memory: int | None = None
     loops: Mapping[Any, Any] = field(factory=dict)
 
     @property

@@ -13,6 +13,8 @@ from math import comb
 from nnc_func.engine.rematerialising.problem import RematerialisationProblem, best
 from nnc_func.engine.rematerialising.replay import Replay
 
+STEPS = 1 << 17  # tasks of the sequences that are looked at, about
+
 
 def forward_steps(steps: int, checkpoints: int) -> int:
     """Revolve's t(N, c): steps that are run to turn N steps back with c states kept, the first one among them.
@@ -34,6 +36,8 @@ def forward_steps(steps: int, checkpoints: int) -> int:
 def split(steps: int, checkpoints: int) -> int:
     """How many steps to run before the next state is kept, of N steps with c states, c > 1: the first that is best.
 
+    Costs are convex in it, so that it is found by halving.
+
     Examples
     --------
     >>> split(10, 3)
@@ -43,7 +47,7 @@ def split(steps: int, checkpoints: int) -> int:
     def cost(first: int) -> int:
         return first + forward_steps(steps - first, checkpoints - 1) + forward_steps(first, checkpoints)
 
-    return min(range(1, steps), key=cost)
+    return bisect_left(range(1, steps - 1), True, key=lambda first: cost(first + 1) >= cost(first)) + 1
 
 
 def binomial(problem: RematerialisationProblem, budget: int) -> Sequence[int]:
@@ -61,15 +65,21 @@ def binomial(problem: RematerialisationProblem, budget: int) -> Sequence[int]:
     <schedule: peak 4, 26 tasks run, 6 of them again, cost 15>
     """
     states = _states(problem)
-    return best(problem, budget, (_Binomial(problem, states, c).sequence() for c in _counts(len(states))))
+    return best(problem, budget, (_Binomial(problem, states, c).sequence() for c in _counts(len(states), len(problem))))
 
 
-def _counts(states: int) -> Iterator[int]:
-    """Numbers of states that are kept: all up to 16, then every power of √2."""
-    yield from range(1, min(states, 17))
+def _counts(states: int, tasks: int) -> list[int]:
+    """Numbers of states that are kept: all up to 16, then every power of √2; without the lowest, if these take long."""
+    found = [*range(1, min(states, 17))]
     count = 16.0
     while (count := count * 2**0.5) < states:
-        yield int(count)
+        found.append(int(count))
+    left = STEPS
+    for at in range(len(found) - 1, -1, -1):
+        left -= tasks + tasks * forward_steps(states, found[at]) // states
+        if left < 0:
+            return found[at + 1 :]
+    return found
 
 
 def _states(problem: RematerialisationProblem) -> list[tuple[int, int]]:

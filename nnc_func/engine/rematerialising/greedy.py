@@ -13,14 +13,17 @@ from collections.abc import Iterator, Sequence
 from math import inf
 
 from nnc_func.engine.rematerialising.problem import RematerialisationProblem, best, simulated
+from nnc_func.engine.rematerialising.pruning import pruned
 from nnc_func.engine.rematerialising.replay import Replay
 from nnc_func.engine.rematerialising.shaving import shaved
 
 POWERS = (1.0, 0.5, 0.0)  # of the steps until the next use, that are tried
 TIGHTER = (1.0, 0.97, 0.93, 0.87)  # parts of the budget within which results are evicted
-LOOSER = 1.15  # steps in which a budget that cannot be kept is raised
+HALVINGS = 8  # of the range between a budget that cannot be kept and the peak without recomputation
 LONGEST = 5  # times as many tasks as there are may be run; more is no answer
-STEPS = 1 << 20  # that finding what need not be run again may take: tasks that are simulated
+WORK = 1 << 19  # tasks that one replay may look at, for what it evicts
+LEAST = 3 << 18  # the same of all replays for the least peak, none of which may look at more than a quarter
+RUN = 12  # tasks that can be looked at in the time that running one takes
 FEW = 500  # tasks, up to which peaks are taken down one by one as well
 GOOD = 1.02  # times the cost without recomputation, within which eviction's answer is good enough
 NEVER = 1 << 60
@@ -54,39 +57,71 @@ def _answers(problem: RematerialisationProblem, budget: int) -> Iterator[Sequenc
         yield shaved(problem, max(budget, problem.floor), most)
 
 
-def _evicted(problem: RematerialisationProblem, budget: int) -> Iterator[list[int]]:
-    """Sequences for the budget; where none keeps it, for larger and larger ones until they do."""
-    for power in POWERS:
-        within = float(max(budget, problem.floor))
-        while within < problem.base.peak:
-            for part in TIGHTER:
-                found = _Evicting(problem, int(within * part), power).replayed()
-                if found and simulated(problem, found).peak <= within:
-                    yield found
-                    break
-            else:
-                within *= LOOSER
-                continue
+def _evicted(problem: RematerialisationProblem, budget: int) -> Iterator[Sequence[int]]:
+    """Sequences that keep the budget, at most one for each power; where there is none, of the least peak that is kept.
+
+    That is searched for by halving, from the peak without recomputation down: what keeps much is soon found, what is
+    far too little takes longest. Replays that look at too many tasks are given up; where these are hardly more than run
+    without eviction, there is no search.
+    """
+    kept = False
+    if budget >= problem.floor:
+        for power in POWERS:
+            found, _ = _keeping(problem, budget, power, WORK)
+            if found:
+                kept = True
+                yield found
+    if kept or 2 * RUN * len(problem) > LEAST // 4:
+        return
+    low, high, left = max(budget, problem.floor), problem.base.peak, LEAST
+    for _ in range(HALVINGS):
+        middle = (low + high) // 2
+        for power in POWERS if len(problem) <= FEW else POWERS[:1]:
+            found, spent = _keeping(problem, middle, power, min(left, LEAST // 4))
+            left -= spent
+            if found:
+                break
+        if found:
+            high = min(middle, simulated(problem, found).peak)
+            yield found
+        else:
+            low = middle
+        if left <= 0 or low + 1 >= high:
+            return
+
+
+def _keeping(problem: RematerialisationProblem, budget: int, power: float, work: int) -> tuple[Sequence[int], int]:
+    """What keeps a budget, or nothing; and how many tasks were looked at."""
+    left = work
+    for part in TIGHTER:
+        run = _Evicting(problem, int(budget * part), power, left)
+        found, left = run.replayed(), run.work
+        if found and simulated(problem, found).peak <= budget:
+            return found, work - left
+        if left <= 0:
             break
+    return (), work - left
 
 
 class _Evicting(Replay):
     """A replay in which at most so many bytes are alive, if that can be."""
 
-    def __init__(self, problem: RematerialisationProblem, budget: int, power: float) -> None:
+    def __init__(self, problem: RematerialisationProblem, budget: int, power: float, work: int) -> None:
         super().__init__(problem)
-        self.budget, self.power = budget, power
+        self.budget, self.power, self.work = budget, power, work
         self.bytes = 0
         self.now = 0  # the task of the base sequence that is wanted
-        self.ran = [False] * len(problem)
         self.dear: dict[int, float] = {}  # what it costs to have results again, while that is known
+        self.told: list[set[int]] = [
+            set() for _ in problem.needs
+        ]  # by what is there or not: whose cost that is part of
 
     def replayed(self) -> list[int]:
         """The base sequence, with what is run again; nothing where that is too much."""
         for task in range(len(self.problem)):
             self.now = task
             self.bring(task)
-            if len(self.sequence) > LONGEST * len(self.problem):
+            if len(self.sequence) > LONGEST * len(self.problem) or self.work <= 0:
                 return []
         return self.sequence
 
@@ -115,7 +150,7 @@ class _Evicting(Replay):
         """As there; counts its bytes."""
         super().run(task)
         self.bytes += self.problem.sizes[task]
-        self.ran[task] = True
+        self.work -= RUN
         self._changed(task)
 
     def _forget(self, task: int) -> None:
@@ -125,15 +160,10 @@ class _Evicting(Replay):
             self._changed(task)
 
     def _changed(self, task: int) -> None:
-        """What it costs to have again what is made of a result is known no more, through what has been evicted."""
-        stack, met = [task], {task}
-        while stack:
-            for user in self.problem.users[stack.pop()]:
-                if self.ran[user] and user not in met:
-                    met.add(user)
-                    self.dear.pop(user, None)
-                    if user not in self.alive:
-                        stack.append(user)
+        """Costs that hang on whether a result is there are known no more."""
+        for each in self.told[task]:
+            self.dear.pop(each, None)
+        self.told[task].clear()
 
     def _make_room(self, task: int, wanted: dict[int, int]) -> None:
         problem = self.problem
@@ -151,6 +181,7 @@ class _Evicting(Replay):
     def _candidates(self, wanted: dict[int, int]) -> Iterator[tuple[float, int]]:
         """What may be evicted: how dear that is, and which."""
         problem = self.problem
+        self.work -= len(self.alive)
         for task in self.alive:
             if problem.sizes[task] and not wanted.get(task) and task not in problem.once:
                 stale = self._next_use(task) - self.now
@@ -160,9 +191,16 @@ class _Evicting(Replay):
         """What it costs to have a result again, with what has been evicted before it."""
         found = self.dear.get(task)
         if found is None:
+            needs, told = self.problem.needs, self.told
             self.alive.discard(task)
-            found = self.dear[task] = sum(map(self.problem.costs.__getitem__, self.missing(task)))
+            again = self.missing(task)
             self.alive.add(task)
+            self.work -= len(again)
+            for each in again:
+                told[each].add(task)
+                for needed in needs[each]:
+                    told[needed].add(task)
+            found = self.dear[task] = sum(map(self.problem.costs.__getitem__, again))
         return found
 
     def _next_use(self, task: int) -> int:
@@ -170,57 +208,3 @@ class _Evicting(Replay):
         users = self.problem.users[task]
         at = bisect_right(users, self.now)
         return users[at] if at < len(users) else len(self.problem) if task in self.problem.lasting else NEVER
-
-
-def pruned(problem: RematerialisationProblem, sequence: Sequence[int], budget: int) -> Sequence[int]:
-    """The sequence without runs that its budget does not ask for, and what is run for them alone; the dearest first.
-
-    Examples
-    --------
-    >>> from nnc_func.engine.rematerialising.generators import layers
-    >>> pruned(layers(3), [0, 1, 2, 0, 1, 3, 4, 5], 4)
-    [0, 1, 2, 3, 4, 5]
-    """
-    found = simulated(problem, sequence)
-    if found.peak > budget:
-        return sequence
-    tried: set[int] = set()
-    kept = [*found.sequence]
-    names = [*range(len(kept))]  # of runs, by which those that were tried are known
-    for _ in range(STEPS // max(1, len(kept))):
-        ran: set[int] = set()
-        again = []
-        for at, task in enumerate(kept):
-            if task in ran and names[at] not in tried:
-                again.append((-problem.costs[task], at))
-            ran.add(task)
-        if not again:
-            break
-        _, at = min(again)
-        tried.add(names[at])
-        fewer = _without(problem, kept, at)
-        shorter = [kept[i] for i in fewer]
-        if simulated(problem, shorter).peak <= budget:
-            kept, names = shorter, [names[i] for i in fewer]
-    return kept
-
-
-def _without(problem: RematerialisationProblem, sequence: Sequence[int], gone: int) -> list[int]:
-    """The positions of a sequence that are left if one run is left out, and what only it has read if run again."""
-    left = [i for i in range(len(sequence)) if i != gone]
-    while True:
-        made: dict[int, int] = {}
-        read: set[int] = set()
-        for i in left:
-            read.update(made[n] for n in problem.needs[sequence[i]])
-            made[sequence[i]] = i
-        read.update(made[t] for t in problem.lasting)
-        ran: set[int] = set()
-        needless = set()
-        for i in left:
-            if sequence[i] in ran and i not in read:
-                needless.add(i)
-            ran.add(sequence[i])
-        if not needless:
-            return left
-        left = [i for i in left if i not in needless]

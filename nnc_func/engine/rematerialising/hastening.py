@@ -1,4 +1,4 @@
-"""A base sequence for computing again: what frees as much as it makes is run as soon as it can be."""
+"""A base sequence for computing again: what frees as much as it makes runs early, and what ends it is one task."""
 
 from __future__ import annotations
 
@@ -77,4 +77,39 @@ def reordered(problem: RematerialisationProblem, order: Sequence[int]) -> Remate
         {at[t]: tuple(at[o] for o in over) for t, over in problem.overwrites.items()},
         frozenset(at[t] for t in problem.lasting),
         frozenset(at[t] for t in problem.once),
+    )
+
+
+def with_last(problem: RematerialisationProblem, start: int) -> RematerialisationProblem:
+    """The problem in which the tasks from `start` on are one, which takes what they take where nothing runs again.
+
+    All that they read is alive when it starts. What is alive while they run is known from there on: what is above the
+    bytes that they read is its scratch memory, so that peaks are the same. Nothing reads its results.
+
+    Examples
+    --------
+    >>> problem = RematerialisationProblem([(), (), (0,), (1, 2)], [8, 8, 4, 1], [1] * 4)
+    >>> last = with_last(problem, 2)
+    >>> last.needs, last.sizes, last.scratch, last.once
+    ([(), (), (0, 1)], [8, 8, 0], [0, 0, 4], frozenset({2}))
+    >>> problem.base.peak, last.base.peak
+    (20, 20)
+    """
+    if start >= len(problem):
+        return problem
+    scratch = [*(problem.scratch or [0] * len(problem))]
+    read = sorted({n for needed in problem.needs[start:] for n in needed if n < start})
+    sizes = [size if task >= start or task in read else 0 for task, size in enumerate(problem.sizes)]
+    alone = RematerialisationProblem(
+        problem.needs, sizes, problem.costs, scratch, problem.overwrites, problem.lasting, problem.once
+    )
+    most = max(alone.base.loads[start:])
+    return RematerialisationProblem(
+        [*problem.needs[:start], tuple(read)],
+        [*problem.sizes[:start], 0],
+        [*problem.costs[:start], sum(problem.costs[start:])],
+        [*scratch[:start], most - sum(problem.sizes[n] for n in read)],
+        {task: over for task, over in problem.overwrites.items() if task < start},
+        frozenset(t for t in problem.lasting if t < start),
+        frozenset({*(t for t in problem.once if t < start), start}),
     )

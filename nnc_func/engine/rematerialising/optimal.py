@@ -43,12 +43,12 @@ class Solution:
 
 @frozen
 class Optimal:
-    """A strategy that searches for the cheapest sequence, from the greedy one on.
+    """A strategy that searches for the cheapest sequence, from the greedy one on; or for the least peak, if none fits.
 
     Attributes
     ----------
     seconds
-        Of the search, by the clock: what is found depends on the machine unless it is proven optimal.
+        Of each of the two searches, by the clock: what is found depends on the machine unless it is proven optimal.
     runs
         How often a task is run, at the most.
     workers
@@ -69,7 +69,7 @@ class Optimal:
         return self.solved(problem, budget).sequence
 
     def solved(self, problem: RematerialisationProblem, budget: int) -> Solution:
-        """The cheapest sequence that was found, and what is proven of it.
+        """The cheapest sequence that was found, and what is proven of it; where none fits, the one of the least peak.
 
         Raises
         ------
@@ -81,9 +81,14 @@ class Optimal:
         solver, start = _solver(), greedy(problem, budget)
         order = [*dict.fromkeys(start)]
         number = {task: at for at, task in enumerate(order)}
-        model = _Model(solver, _renumbered(problem, order, number), budget, self.runs)
-        model.begin([number[task] for task in start])
-        found = model.solved([number[task] for task in start], self.seconds, self.workers)
+        renumbered, begun = _renumbered(problem, order, number), [number[task] for task in start]
+        model = _Model(solver, renumbered, budget, self.runs)
+        model.begin(begun)
+        found = model.solved(begun, self.seconds, self.workers)
+        if simulated(renumbered, found.sequence).peak > budget:
+            model = _Model(solver, renumbered, None, self.runs)
+            model.begin(begun)
+            found = model.solved(begun, self.seconds, self.workers)
         return evolve(found, sequence=[order[task] for task in found.sequence])
 
 
@@ -132,11 +137,12 @@ class _Model:
     """Intervals in which results are kept: their starts are runs of tasks, and their ends at or behind their readers.
 
     Time is counted in events: before each task of the base sequence, every earlier one may be run again, by number.
-    Where a run writes over what it reads, that ends where the run starts.
+    Where a run writes over what it reads, that ends where the run starts. Without a budget, the peak is minimised.
     """
 
-    def __init__(self, cp: Any, problem: RematerialisationProblem, budget: int, runs: int) -> None:
+    def __init__(self, cp: Any, problem: RematerialisationProblem, budget: int | None, runs: int) -> None:
         self.cp, self.problem, self.budget, self.runs = cp, problem, budget, runs
+        self.hinted = problem.base.peak
         self.model = cp.CpModel()
         self.end = _event(len(problem), 0)
         self.start: list[list[Any]] = []
@@ -165,9 +171,13 @@ class _Model:
                     self.read.append((needed, (task, run), self._covered(needed, start, active)))
             if task in problem.lasting:
                 self.read.append((task, None, self._covered(task, self.end, self.model.new_constant(1))))
-        self.model.add_cumulative(intervals, demands, budget)
         whole = problem.base.cost or 1
         self.cost = [max(1, round(UNITS * c / whole)) for c in problem.costs]
+        self.peak = self.model.new_int_var(problem.floor, max(problem.floor, problem.base.peak), "")
+        self.model.add_cumulative(intervals, demands, self.peak if budget is None else budget)
+        if budget is None:
+            self.model.minimize(self.peak)
+            return
         self.model.minimize(sum(self.cost[t] * a for t, row in enumerate(self.active) for a in row[1:]))
 
     def _define(self, task: int) -> None:
@@ -231,6 +241,7 @@ class _Model:
 
     def begin(self, sequence: Sequence[int]) -> None:
         """Let the search begin at a sequence whose tasks are first run by number."""
+        self.hinted = simulated(self.problem, sequence).peak
         starts = [[_event(task, task)] for task in range(len(self.problem))]
         stage = 0
         for task in sequence:
@@ -257,6 +268,7 @@ class _Model:
                     over[home] = by
             for by, chosen in each:
                 hint(chosen, over.get(home) == by)
+        hint(self.peak, self.hinted)
         for (task, run), (length, end) in self.span.items():
             at = begins.get((task, run), _event(task + 1, task))
             last = ends.get((task, run), at)
@@ -293,9 +305,12 @@ class _Model:
         )
         sequence = [task for _, task in events]
         found = simulated(problem, sequence)
+        proven = state == self.cp.OPTIMAL
+        if self.budget is None:
+            return Solution(sequence if found.peak < had.peak else [*start], proven, problem.base.cost)
         if had.peak <= self.budget and had.cost <= found.cost:
             sequence = [*start]
-        return Solution(sequence, state == self.cp.OPTIMAL, bound)
+        return Solution(sequence, proven, bound)
 
 
 def _event(stage: int, task: int) -> int:

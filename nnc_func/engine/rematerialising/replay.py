@@ -45,12 +45,15 @@ class Replay:
 
     def missing(self, task: int) -> list[int]:
         """What is to be run for a task's result, by number."""
-        if task in self.alive:
+        alive = self.alive
+        if task in alive:
             return []
+        if alive.issuperset(self.problem.needs[task]):
+            return [task]
         found, stack = {task}, [task]
         while stack:
             for needed in self.problem.needs[stack.pop()]:
-                if needed not in self.alive and needed not in found:
+                if needed not in alive and needed not in found:
                     found.add(needed)
                     stack.append(needed)
         return sorted(found)

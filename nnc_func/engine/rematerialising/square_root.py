@@ -13,6 +13,8 @@ from math import isqrt
 from nnc_func.engine.rematerialising.problem import RematerialisationProblem, best
 from nnc_func.engine.rematerialising.replay import Replay
 
+STEPS = 1 << 17  # tasks of the segmentations that are looked at, about
+
 
 def square_root(problem: RematerialisationProblem, budget: int) -> Sequence[int]:
     """The cheapest of the segmentations that fits, of √n segments and of fewer and more. n log n for n tasks.
@@ -35,11 +37,12 @@ def square_root(problem: RematerialisationProblem, budget: int) -> Sequence[int]
 
 
 def _counts(problem: RematerialisationProblem) -> Iterator[int]:
-    """Numbers of segments that are tried: all up to 2√n, then every power of √2."""
+    """Numbers of segments that are tried: all up to 2√n, then every power of √2; of large problems fewer."""
     last = 2 * isqrt(problem.turn + 1) + 1
-    yield from range(2, last + 1)
+    stride = 1 + last * len(problem) // STEPS
+    yield from range(2, last + 1, stride)
     step = float(last)
-    while (step := step * 2**0.5) < problem.turn:
+    while (step := step * (2**0.5 if stride == 1 else 2)) < problem.turn:
         yield int(step)
 
 

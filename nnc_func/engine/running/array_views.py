@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nnc_func.aval import Aval
 from nnc_func.engine.plan_rows import Slot
 from nnc_func.facets.places import Place
+
+if TYPE_CHECKING:
+    from nnc_func.engine.plan import Plan
 
 
 def arena(device: Any, nbytes: int, place: Place) -> Any:
@@ -24,6 +27,12 @@ def view(device: Any, memory: Any, offset: int, aval: Aval, strides: tuple[int, 
 def part(device: Any, slot: Slot, memory: Any, offset: int = 0) -> Any:
     """The array of a slot, whose buffer lies `offset` bytes into some memory."""
     return view(device, memory, offset + slot.offset, slot.aval, slot.strides)
+
+
+def housed(device: Any, plan: Plan, number: int, memory: Any) -> Any:
+    """The array of a slot that lives in the memory of a result or of an input."""
+    slot = plan.slots[number]
+    return part(device, slot, memory, plan.buffers[slot.buffer].offset)
 
 
 def empty(device: Any, aval: Aval) -> Any:

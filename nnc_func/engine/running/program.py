@@ -291,11 +291,11 @@ class Program(Tunable, Session):
         given_up = {position: self._given_up(position, inputs, out) for position in self._donated}
         for position, slots in self._donated.items():
             for slot in slots:
-                put(slot, array_views.part(self._device, self.plan.slots[slot], given_up[position]))
+                put(slot, array_views.housed(self._device, self.plan, slot, given_up[position]))
         results = self._fresh(put) if out is None else self._into(out, inputs, put)
         for output, slots in self._lent.items():
             for slot in slots:
-                put(slot, array_views.part(self._device, self.plan.slots[slot], results[output]))
+                put(slot, array_views.housed(self._device, self.plan, slot, results[output]))
         following = [(at, buffers.take(), slot) for at, slot, buffers in self._next]
         for _, array, slot in following:
             put(slot, array)

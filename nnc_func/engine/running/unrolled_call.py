@@ -67,7 +67,7 @@ def written(
         _show(text, frame, slot, names)
     for output, slots in lodgers(plan, LENT).items():
         for slot in slots:
-            made = value(partial(array_views.part, device, plan.slots[slot]))
+            made = value(partial(array_views.housed, device, plan, slot))
             names[slot] = text.name()
             text.line(f"{names[slot]} = {made}({names[results[output][0]]})")
             _show(text, frame, slot, names)

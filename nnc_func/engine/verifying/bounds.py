@@ -54,7 +54,7 @@ def _check_buffers(plan: Plan, columns: Columns, taken: Any) -> None:
     wrong = (taken != columns.nbytes) | (columns.lower < 0) | (columns.upper > last)
     for n in np.flatnonzero(~columns.in_arena).tolist():
         b = plan.buffers[n]
-        wrong[n] |= b.offset != 0 or (b.kind not in ALIVE and (b.lower != 0 or b.upper != 0))
+        wrong[n] |= b.kind not in ALIVE and (b.offset != 0 or b.lower != 0 or b.upper != 0)
     number = first_of(wrong)
     if number < 0:
         return

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from nnc_func.device.shared.bfloat16_emulation import kernel_named
 from nnc_func.engine.plan_rows import ARENA, CONSTANT, DONATED, INPUT, LENT, NEXT, OUTPUT, VARIABLE
+from nnc_func.engine.verifying.arena_overlap import meeting
 from nnc_func.engine.verifying.references import named
 from nnc_func.errors import PlanError
 
@@ -118,48 +120,63 @@ def outlives(replay: Any) -> None:
 
 
 def loans(replay: Any) -> None:
-    """Memory of an output is lent to one at a time, to what fits, and given back before the output is written."""
+    """Memory of an output is lent to what fits, each byte to one at a time, and given back before it is written."""
     plan = replay.plan
-    borrowed: dict[int, list[tuple[int, int, int]]] = {}
-    for number, buffer in enumerate(plan.buffers):
-        if buffer.kind == LENT:
-            borrowed.setdefault(buffer.source, []).append((buffer.lower, buffer.upper, number))
-    for output, lifetimes in borrowed.items():
+    for output, numbers in _housed(plan, LENT).items():
         if not 0 <= output < len(plan.outputs):
-            raise PlanError(f"buffer {lifetimes[0][2]} is lent by output {output}, of {len(plan.outputs)}")
+            raise PlanError(f"buffer {numbers[0]} is lent by output {output}, of {len(plan.outputs)}")
         home = plan.slots[plan.outputs[output]].buffer
-        until, last = -1, -1
-        for lower, upper, number in sorted(lifetimes):
-            if lower < until:
-                raise PlanError(f"output {output} is lent to buffers {last} and {number} at the same time, {lower}")
-            if plan.buffers[number].nbytes > plan.buffers[home].nbytes or plan.buffers[number].offset:
-                raise PlanError(f"buffer {number} does not fit in the memory of output {output}, which lends it")
-            until, last = upper, number
-        if until > replay.first[home]:
+        _apart(plan, f"output {output}", "which lends it", home, numbers)
+        last = max(numbers, key=lambda number: plan.buffers[number].upper)
+        if plan.buffers[last].upper > replay.first[home]:
             raise PlanError(
-                f"buffer {last} lives in the memory of output {output} until {until}, "
+                f"buffer {last} lives in the memory of output {output} until {plan.buffers[last].upper}, "
                 f"but {replay.named(replay.first[home])} writes that output before"
             )
 
 
 def donations(replay: Any) -> None:
-    """Memory of an input that was given up houses what fits, one at a time, and nothing before its last use."""
+    """Memory of an input that was given up houses what fits after its last use, each byte one at a time."""
     plan = replay.plan
-    housed: dict[int, list[tuple[int, int, int]]] = {}
-    for number, buffer in enumerate(plan.buffers):
-        if buffer.kind == DONATED:
-            housed.setdefault(buffer.source, []).append((buffer.lower, buffer.upper, number))
-    for source, lifetimes in housed.items():
+    for source, numbers in _housed(plan, DONATED).items():
         home = plan.slots[plan.inputs[source]].buffer if 0 <= source < len(plan.inputs) else -1
-        if home < 0 or plan.buffers[home].kind != DONATED or plan.buffers[home].lower:
-            raise PlanError(f"buffer {lifetimes[0][2]} lives in the memory of input {source}, which is not given up")
-        until, last = plan.buffers[home].upper, home
-        for lower, upper, number in sorted(each for each in lifetimes if each[2] != home):
-            if lower < until:
-                raise PlanError(f"input {source} is memory of buffers {last} and {number} at the same time, {lower}")
-            if plan.buffers[number].nbytes > plan.buffers[home].nbytes or plan.buffers[number].offset:
-                raise PlanError(f"buffer {number} does not fit in the memory of input {source}, which is given up")
-            until, last = upper, number
+        if home < 0 or plan.buffers[home].kind != DONATED or plan.buffers[home].lower or plan.buffers[home].offset:
+            raise PlanError(f"buffer {numbers[0]} lives in the memory of input {source}, which is not given up")
+        others = [number for number in numbers if number != home]
+        for number in others:
+            if plan.buffers[number].lower < plan.buffers[home].upper:
+                at = plan.buffers[number].lower
+                raise PlanError(f"input {source} is memory of buffers {home} and {number} at the same time, {at}")
+        _apart(plan, f"input {source}", "which is given up", home, others)
+
+
+def _housed(plan: Plan, kind: str) -> dict[int, list[int]]:
+    """The buffers that live in each output, or each input."""
+    found: dict[int, list[int]] = {}
+    for number, buffer in enumerate(plan.buffers):
+        if buffer.kind == kind:
+            found.setdefault(buffer.source, []).append(number)
+    return found
+
+
+def _apart(plan: Plan, memory: str, why: str, home: int, numbers: Sequence[int]) -> None:
+    """Raise PlanError unless buffers fit in the memory that houses them, and are apart there while they are alive."""
+    room, buffers = plan.buffers[home].nbytes, plan.buffers
+    for number in numbers:
+        b = buffers[number]
+        if b.offset < 0 or b.offset % plan.alignment or b.offset + b.nbytes > room:
+            raise PlanError(
+                f"buffer {number}, bytes [{b.offset}, {b.offset + b.nbytes}), does not fit in the memory of {memory}, "
+                f"{room} bytes, {why}: offsets are multiples of {plan.alignment}"
+            )
+    some = [number for number in numbers if buffers[number].nbytes and buffers[number].lower < buffers[number].upper]
+    lodgers = [buffers[number] for number in some]
+    lows, highs = [b.offset for b in lodgers], [b.offset + b.nbytes for b in lodgers]
+    hurt = meeting(lows, highs, [b.lower for b in lodgers], [b.upper for b in lodgers])
+    if hurt is not None:
+        one, other = sorted(some[at] for at in hurt)
+        at = max(buffers[one].lower, buffers[other].lower)
+        raise PlanError(f"{memory} houses buffers {one} and {other} at the same time, {at}, and in the same bytes")
 
 
 def _final(replay: Any, slot: int, what: str, position: int, kinds: tuple[str, ...]) -> int:

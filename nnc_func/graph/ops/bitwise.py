@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from nnc_func.device.kernels import move
+from nnc_func.device.kernels.neighbours import neighbours
 from nnc_func.errors import DTypeError
 from nnc_func.facets import dtypes, layouts, lowering, shapes
 from nnc_func.facets.derivatives import NOT_DIFFERENTIABLE, Constant, partials
@@ -195,6 +196,7 @@ def copysign(a: Tensor, b: Tensor, /) -> Tensor:
 @elementwise(
     NOT_DIFFERENTIABLE("neighbours are a matter of bits"),
     dtype=real_floating,
+    kernel=neighbours(pointwise("nextafter", "nextafter", real_floating, widens=True)),
     onnx=Refused("ONNX sees no bits of floating numbers, and has no next one"),
     samples=Samples(dtypes=FLOATS),
     tolerance=EXACT,

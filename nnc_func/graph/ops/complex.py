@@ -27,6 +27,11 @@ def _is_complex(avals: Any, **_: Any) -> bool:
     return bool(avals[0].dtype.kind == "c")
 
 
+def _of(x: Any, name: str) -> Any:
+    """A part of a number; of a real one NumPy makes as many zeros as there are elements."""
+    return 0 if name == "imag" and x.dtype.kind != "c" else getattr(x, name)
+
+
 def _part(name: str) -> tuple[Kernel, ...]:
     """A part of a complex number as an array of its own: NumPy's is a view, and of a real number the number."""
 
@@ -34,7 +39,7 @@ def _part(name: str) -> tuple[Kernel, ...]:
         return getattr(x, name).copy()
 
     def into(xp: Any, arrays: Any, outs: Any, scratch: Any) -> None:
-        xp.copyto(outs[0], getattr(arrays[0], name))
+        xp.copyto(outs[0], _of(arrays[0], name))
 
     def standard(xp: Any, x: Any) -> Any:
         if dtype_of(x).kind == "c":
@@ -134,7 +139,7 @@ def _angle(xp: Any, x: Any) -> Any:
 
 def _angle_into(xp: Any, arrays: Any, outs: Any, scratch: Any) -> None:
     (x,), (out,) = arrays, outs
-    xp.arctan2(x.imag, x.real, out, dtype=out.dtype)
+    xp.arctan2(_of(x, "imag"), x.real, out, dtype=out.dtype)
 
 
 def _angle_numpy(xp: Any, x: Any) -> Any:

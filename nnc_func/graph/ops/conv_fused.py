@@ -5,9 +5,11 @@ A block of the result is finished while it lies in the caches, so what follows a
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
+from attrs import evolve
 
 from nnc_func.body import Body
 from nnc_func.device.kernels import conv_rows
@@ -85,14 +87,16 @@ def _registers(dtypes: tuple[Any, ...], body: Body) -> Any:
     return lowered(body, dtypes, ((True,),) * len(dtypes), own=True)
 
 
-def _scratch(avals: Any, *, body: Body, **params: Any) -> Any:
+def _scratch(limit: int, avals: Any, *, body: Body, **params: Any) -> Any:
     dtypes = tuple(a.dtype for a in (avals[0], *avals[2:]))
-    return conv_rows.scratch(avals[:2], tuple(d for d, _ in _registers(dtypes, body).registers[1:]), **params)
+    return conv_rows.scratch(limit, avals[:2], tuple(d for d, _ in _registers(dtypes, body).registers[1:]), **params)
 
 
-def _into(xp: Any, arrays: Any, outs: Any, scratch: Any, *, body: Body, data_format: str, **params: Any) -> None:
+def _into(
+    limit: int, xp: Any, arrays: Any, outs: Any, scratch: Any, *, body: Body, data_format: str, **params: Any
+) -> None:
     x, w, *others = arrays
-    rows = conv_rows.planned((x, w), data_format=data_format, **params)
+    rows = conv_rows.planned(limit, (x, w), data_format=data_format, **params)
     found = _registers(tuple(a.dtype for a in (x, *others)), body)
     (out,) = outs
     beside = [last_channels(np.broadcast_to(a, out.shape), data_format) for a in others]
@@ -101,6 +105,20 @@ def _into(xp: Any, arrays: Any, outs: Any, scratch: Any, *, body: Body, data_for
         call_lowered(found, [block, *[a[where] for a in beside], block, *registers, block])
 
     conv_rows.write(rows, last_channels(x, data_format), w, last_channels(out, data_format), scratch, finish)
+
+
+def _cost_of(limit: int, args: Any, results: Any, *, body: Body, **params: Any) -> Cost:
+    found = conv_rows.cost(limit, args, results, len(body.applications), **params)
+    return evolve(found, flops=found.flops + results[0].size * len(body.applications))
+
+
+def in_rows(name: str, limit: int) -> Kernel:
+    """The kernel with so many bytes of columns and results at a time."""
+    into, scratch = partial(_into, limit), partial(_scratch, limit)
+    return Kernel(
+        name, compute=allocating(into, _result, scratch), into=into, scratch=scratch, cost=partial(_cost_of, limit),
+        accepts=accepts, by_shape=True, namespaces=frozenset({"numpy"}), strided=True,
+    )  # fmt: skip
 
 
 def _result(x: Any, w: Any, *others: Any, body: Body, **params: Any) -> Any:
@@ -126,16 +144,8 @@ CASES = tuple(
     dtype=_dtype,
     layout=layouts.first,
     kernels=(
-        Kernel(
-            "rows of windows",
-            compute=allocating(_into, _result, _scratch),
-            into=_into,
-            scratch=_scratch,
-            accepts=accepts,
-            by_shape=True,
-            namespaces=frozenset({"numpy"}),
-            strided=True,
-        ),
+        in_rows("rows of windows", conv_rows.LIMIT),
+        in_rows("few rows of windows", conv_rows.FEW),
         Kernel("one by one on cupy", compute=_one_by_one(_CUPY), namespaces=_CUPY.namespaces),
         reference(_one_by_one(conv2d.kernels[-1])),
     ),

@@ -235,7 +235,7 @@ def take(x: Tensor, indices: Tensor, /, *, axis: int = 0) -> Tensor:
     shape=movement.taken_along,
     dtype=indexed,
     derivative=_gather("put_along_axis_add"),
-    kernels=reference(kernels.take_along_axis),
+    kernels=reference(kernels.take_along_axis, private=kernels.take_along_axis_private),
     cost=free,
     onnx=onnx_indexing.take_along_axis,
     tolerance=EXACT,

@@ -5,11 +5,13 @@ It is BLAS's gemm and more: factors, an addend, a bias, an activation, whatever 
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from nnc_func.body import Body
+from nnc_func.device.kernels.columns import AGAIN
 from nnc_func.device.kernels.linalg import MATMUL, allocating, multiply_into, product
 from nnc_func.device.shared.unrolled import maker
 from nnc_func.errors import ShapeError
@@ -59,6 +61,7 @@ def _one_by_one(xp: Any, a: Any, b: Any, *others: Any, body: Body, **params: Any
 
 BLOCK = 1 << 18  # bytes of a block of the product: a few of them fit in the second cache
 BESIDE = 1 << 22  # bytes of the product that are made at a time where the result may lie over an argument
+FEW, FEW_BESIDE = 1 << 16, 1 << 19  # the same of a kernel that does with less
 ROWS = 256  # of it, at least, so that products stay efficient
 
 
@@ -84,15 +87,26 @@ def _is_beside(shape: Any, dtype: Any, others: Any) -> bool:
     return any(each.shape == shape and each.dtype == dtype for each in others)
 
 
-def _scratch(avals: Any, *, body: Body, **params: Any) -> Any:
+def _scratch(block: int, beside: int, avals: Any, *, body: Body, **params: Any) -> Any:
     """Registers of a block each, behind some rows of the product where that is made beside the result."""
     a, b, *others = avals
     shape = matmul.shape(a.shape, b.shape, **params)
     found = lowered_after(body, a.dtype, others)
-    registers = [((_length(shape, BLOCK // a.dtype.itemsize, 1),), d) for d, _ in found.registers[1:]]
+    registers = [((_length(shape, block // a.dtype.itemsize, 1),), d) for d, _ in found.registers[1:]]
     if _is_beside(shape, a.dtype, others):
-        return ((_length(shape, BESIDE // a.dtype.itemsize, ROWS),), a.dtype), *registers
+        return ((_length(shape, beside // a.dtype.itemsize, ROWS),), a.dtype), *registers
     return tuple(registers)
+
+
+def _cost_of(block: int, beside: int, args: Any, results: Any, *, body: Body, **params: Any) -> Cost:
+    """What is made beside the result goes part by part, and each part reads the right operand again."""
+    (out,), steps = results, len(body.applications)
+    flops = matmul.cost(args[:2], results, **params).flops + out.size * steps
+    parts = 1
+    if _is_beside(out.shape, out.dtype, args[2:]) and out.size:
+        parts = -(-out.size // _length(out.shape, beside // out.dtype.itemsize, ROWS))
+    launches = parts + max(parts, -(-out.nbytes // block)) * steps
+    return Cost(flops, AGAIN * parts * args[1].nbytes, threaded=True, launches=launches)
 
 
 def _length(shape: Any, most: int, rows: int) -> int:
@@ -102,10 +116,10 @@ def _length(shape: Any, most: int, rows: int) -> int:
     return min(length, size) if dims.known(size) else length
 
 
-def _bound(avals: Any, *, body: Body, **params: Any) -> Any:
+def _bound(block: int, avals: Any, *, body: Body, **params: Any) -> Any:
     """All at once, where the product fits in a cache."""
     *given, out = avals
-    if out.nbytes > BLOCK:
+    if out.nbytes > block:
         return None
     found = lowered_after(body, out.dtype, given[2:])
     at = len(given)
@@ -121,25 +135,25 @@ def _bound(avals: Any, *, body: Body, **params: Any) -> Any:
     return lambda *scratch: made(*[s[:size].reshape(shape) for s in scratch])
 
 
-def _into(xp: Any, arrays: Any, outs: Any, scratch: Any, *, body: Body, **params: Any) -> None:
+def _into(block: int, xp: Any, arrays: Any, outs: Any, scratch: Any, *, body: Body, **params: Any) -> None:
     a, b, *others = arrays
     (out,) = outs
     found = lowered_after(body, out.dtype, others)
     whole = [xp.broadcast_to(each, out.shape) for each in others]
     if _is_beside(out.shape, out.dtype, others):
-        _beside(found, a, b, whole, out, scratch, params)
+        _beside(block, found, a, b, whole, out, scratch, params)
         return
     multiply_into(xp, (a, b), outs, (), **params)
-    _finish(found, whole, out, out, scratch)
+    _finish(block, found, whole, out, out, scratch)
 
 
-def _beside(found: Lowered, a: Any, b: Any, others: Any, out: Any, scratch: Any, params: Any) -> None:
+def _beside(block: int, found: Lowered, a: Any, b: Any, others: Any, out: Any, scratch: Any, params: Any) -> None:
     """The product and the body, as much of the product at a time as there is scratch for."""
     product, *registers = scratch
     if out.size <= product.size:
         made = product[: out.size].reshape(out.shape)
         multiply_into(np, (a, b), (made,), (), **params)
-        _finish(found, others, made, out, registers)
+        _finish(block, found, others, made, out, registers)
         return
     count = product.size // out[0].size
     for top in range(0, out.shape[0], count or 1):
@@ -148,7 +162,7 @@ def _beside(found: Lowered, a: Any, b: Any, others: Any, out: Any, scratch: Any,
             left, right = a[:, part] if params["transpose_a"] else a[part], b
         else:
             left, right = _leading(a, part, out.ndim), _leading(b, part, out.ndim)
-        _beside(found, left, right, [each[part] for each in others], out[part], scratch, params)
+        _beside(block, found, left, right, [each[part] for each in others], out[part], scratch, params)
 
 
 def _leading(x: Any, part: Any, ndim: int) -> Any:
@@ -158,16 +172,27 @@ def _leading(x: Any, part: Any, ndim: int) -> Any:
     return x[slice(None) if isinstance(part, slice) else 0] if x.shape[0] == 1 else x[part]
 
 
-def _finish(found: Lowered, others: Any, product: Any, out: Any, scratch: Any) -> None:
+def _finish(block: int, found: Lowered, others: Any, product: Any, out: Any, scratch: Any) -> None:
     """The body, on blocks of the product that fit in a cache; it may lie where the result is to be."""
-    if out.nbytes <= BLOCK or out.ndim <= 1:
+    if out.nbytes <= block or out.ndim <= 1:
         registers = [s[: out.size].reshape(out.shape) for s in scratch]
         call_lowered(found, [product, *others, product, *registers, out])
         return
-    rows = max(1, BLOCK // out[0].nbytes)
+    rows = max(1, block // out[0].nbytes)
     for top in range(0, out.shape[0], rows):
         part: Any = slice(top, top + rows) if rows > 1 else top
-        _finish(found, [each[part] for each in others], product[part], out[part], scratch)
+        _finish(block, found, [each[part] for each in others], product[part], out[part], scratch)
+
+
+def _in_blocks(name: str, block: int, beside: int) -> Kernel:
+    """The kernel with registers of so many bytes, that makes so many of the product where it makes it beside."""
+    scratch, into = partial(_scratch, block, beside), partial(_into, block)
+    return Kernel(
+        name, compute=allocating(into, _result, scratch), into=into, bound=partial(_bound, block),
+        overwrites=_overwrites, scratch=scratch, accepts=accepts,
+        cost=partial(_cost_of, block, beside), namespaces=frozenset({"numpy"}),
+        infallible=True, copies_strided=True,
+    )  # fmt: skip
 
 
 def _result(a: Any, b: Any, *others: Any, body: Body, **params: Any) -> Any:
@@ -199,18 +224,8 @@ CASES = tuple(
     shape=_shape,
     dtype=_dtype,
     kernels=(
-        Kernel(
-            "in blocks",
-            compute=allocating(_into, _result, _scratch),
-            into=_into,
-            bound=_bound,
-            overwrites=_overwrites,
-            scratch=_scratch,
-            accepts=accepts,
-            namespaces=frozenset({"numpy"}),
-            infallible=True,
-            copies_strided=True,
-        ),
+        _in_blocks("in blocks", BLOCK, BESIDE),
+        _in_blocks("in small blocks", FEW, FEW_BESIDE),
         reference(_one_by_one),
     ),
     derivative=NOT_DIFFERENTIABLE("it is made after derivatives have been taken: differentiate what it was made of"),

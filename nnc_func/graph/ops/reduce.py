@@ -83,7 +83,11 @@ def reduced_count(o: Any, x: Any, axis: Any) -> Any:
 
 @reduction(
     Linear(lambda o, g, x, *, axis, keepdims: spread(o, g, x, axis, keepdims)),
-    kernel=(kernels.by_method("sum", dtypes.accumulated), kernels.standard("sum", dtypes.accumulated)),
+    kernel=(
+        kernels.of_rows(averaged=False),
+        kernels.by_method("sum", dtypes.accumulated),
+        kernels.standard("sum", dtypes.accumulated),
+    ),
     dtype=dtypes.accumulated,
     onnx=onnx_reductions.reduced("ReduceSum", 0),
     tolerance=SUMMED,
@@ -106,6 +110,7 @@ def _mean_compute(xp: Any, x: Any, *, axis: Any, keepdims: bool) -> Any:
 @reduction(
     Linear(_mean_transpose),
     kernel=(
+        kernels.of_rows(averaged=True),
         Kernel("sum, divided", compute=_mean_compute, into=kernels.mean_into, namespaces=NUMPY, strided=True),
         reference(kernels.mean),
     ),

@@ -103,7 +103,7 @@ def sort(x: Tensor, /, *, axis: int = -1, descending: bool = False) -> Tensor:
 @operator(
     shape=movement.along,
     dtype=dtypes.index,
-    kernels=reference(kernels.sorting_order, infallible=True),
+    kernels=reference(kernels.sorting_order, private=kernels.order_private, infallible=True),
     derivative=Constant("positions are integers"),
     cost=per_input_element(COMPARISONS),
     onnx=onnx_indexing.argsort,
@@ -124,7 +124,13 @@ def _some_first(shapes_: Any, draw: Any) -> dict[str, Any]:
     shape=movement.first_along,
     dtype=dtypes.index,
     kernels=(
-        Kernel("by partition", compute=kernels.first_order_numpy, namespaces=frozenset({"numpy"}), accepts=_is_real),
+        Kernel(
+            "by partition",
+            compute=kernels.first_order_numpy,
+            private=kernels.first_order_private,
+            namespaces=frozenset({"numpy"}),
+            accepts=_is_real,
+        ),
         reference(kernels.first_order),
     ),
     derivative=Constant("positions are integers"),
@@ -171,7 +177,13 @@ def _kth_vjp(o: Any, g: Any, y: Any, x: Any, *, k: int, axis: int, keepdims: boo
     shape=movement.ranked,
     dtype=dtypes.first,
     kernels=(
-        Kernel("by selection", compute=kernels.kth_numpy, namespaces=frozenset({"numpy"}), accepts=_is_real),
+        Kernel(
+            "by selection",
+            compute=kernels.kth_numpy,
+            private=kernels.kth_private,
+            namespaces=frozenset({"numpy"}),
+            accepts=_is_real,
+        ),
         reference(kernels.kth),
     ),
     derivative=Custom(_kth_jvp, (_kth_vjp,)),
@@ -205,7 +217,7 @@ SEARCHES = tuple(
 @operator(
     shape=_found,
     dtype=_searched,
-    kernels=reference(kernels.searchsorted, infallible=True),
+    kernels=reference(kernels.searchsorted, private=kernels.searchsorted_private, infallible=True),
     derivative=Constant("positions are integers"),
     cost=_per_value,
     onnx=onnx_indexing.searchsorted,
@@ -226,7 +238,7 @@ def _some_size(shapes_: Any, draw: Any) -> dict[str, Any]:
 @operator(
     shape=_first_few,
     dtype=_any_dtype,
-    kernels=reference(kernels.flatnonzero, infallible=True),
+    kernels=reference(kernels.flatnonzero, private=kernels.flatnonzero_private, infallible=True),
     derivative=Constant("positions are integers"),
     cost=free,
     onnx=onnx_indexing.flatnonzero,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from nnc_func.device.kernels.special_cases import EXPM1, TANH, corrected
+from nnc_func.device.kernels.special_cases import EXPM1, LOG1P, TANH, corrected
 from nnc_func.facets.derivatives import partials
 from nnc_func.facets.dtypes import floating
 from nnc_func.facets.laws import ignores, increasing, inverse_of, nonnegative, odd
@@ -97,6 +97,7 @@ def log10(x: Tensor, /) -> Tensor:
 
 @elementwise(
     partials(lambda o, y, x: o.reciprocal(o.add(x, 1)), singular=True),
+    kernel=corrected("log1p", "log1p", floating, LOG1P, pointwise("log1p", "log1p", floating, widens=True)),
     onnx=onnx_elementwise.log1p,
     samples=Samples(domain=(-0.9, 4.0)),
     cost=SLOW,

@@ -77,7 +77,18 @@ def work_of(node: Node, machine: Machine = CORE) -> Work:
         params = dict(substitute(node.items, values))
     cost: Cost = node.op.cost(args, results, **params)
     moved = sum(a.nbytes for a in (*args, *results)) + cost.extra_bytes
-    return Work(moved, cost.flops, 1, machine.seconds(cost.flops, moved, cost.threaded))
+    return Work(moved, cost.flops, 1, seconds_of(cost, moved, machine))
+
+
+def seconds_of(cost: Cost, moved: int, machine: Machine) -> float:
+    """Estimated seconds of a kernel that costs that and reads and writes so many bytes in all.
+
+    Examples
+    --------
+    >>> CORE.launch == seconds_of(Cost(), 0, CORE) and 3 * CORE.launch == seconds_of(Cost(launches=3), 0, CORE)
+    True
+    """
+    return machine.seconds(cost.flops, moved, cost.threaded) + (cost.launches - 1) * machine.launch
 
 
 def total(nodes: Iterable[Node], machine: Machine = CORE) -> Work:

@@ -53,10 +53,21 @@ class Conflicts:
         return len(self.buffers)
 
     @cached_property
-    def members(self) -> tuple[Integers, Integers]:
-        """Those alive in each section, one section after another; and where each section starts, and the end."""
+    def members(self) -> tuple[Integers, Integers, Integers]:
+        """Those alive in each section, one section after another; where each starts, and the end; how many they are."""
         section, buffer = np.nonzero(self.alive)
-        return buffer, np.searchsorted(section, np.arange(len(self.alive) + 1))
+        starts = np.searchsorted(section, np.arange(len(self.alive) + 1))
+        return buffer, starts, np.diff(starts)
+
+    @cached_property
+    def sections(self) -> NDArray[np.bool_]:
+        """As `alive`, a row a buffer."""
+        return np.ascontiguousarray(self.alive.T)
+
+    @cached_property
+    def is_plain(self) -> bool:
+        """Whether there are no pins, and any unit is aligned."""
+        return bool((self.pins == FREE).all() and (self.alignments == 1).all())
 
     @cached_property
     def spans(self) -> tuple[Integers, Integers]:

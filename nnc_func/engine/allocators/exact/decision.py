@@ -5,14 +5,14 @@ What was not found within a budget is kept apart from what does not exist.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from time import perf_counter
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from attrs import evolve, frozen
 
 from nnc_func.engine.allocators.base import arena_size, lower_bound
+from nnc_func.engine.allocators.deadlines import Deadline
 from nnc_func.engine.allocators.exact.conflicts import Conflicts, conflicts
 from nnc_func.engine.allocators.exact.search import Search, fewest_candidates, least_slack, lowest_floor, ranks
 from nnc_func.engine.allocators.local_search import RankSearch
@@ -23,6 +23,8 @@ from nnc_func.engine.allocators.problems.problem import Problem
 from nnc_func.engine.allocators.problems.reductions import by_space, merged
 from nnc_func.errors import PlanError
 
+FIRST = 1  # of the turns of exact searches: before it local search has none
+DIVE = 16  # nodes for each buffer that the first question may take, of whether the lower bound does
 START = 10  # the part of a budget that local search has before all else
 STEPS = 100_000  # of a search, if nothing is said: half a minute or so for a few hundred buffers
 PORTFOLIO = (
@@ -121,7 +123,7 @@ def decide(problem: Problem, capacity: int, *, steps: int = STEPS, seconds: floa
         How many buffers may be placed in all, and orders be tried by local search, which take about as long; the best
         of a problem need as many as there are buffers.
     seconds
-        Of wall-clock time.
+        Of processor time.
 
     Raises
     ------
@@ -139,8 +141,7 @@ def decide(problem: Problem, capacity: int, *, steps: int = STEPS, seconds: floa
     if capacity < 0:
         raise PlanError(f"wanted a capacity of zero bytes or more, given {capacity}")
     offsets, nodes = np.zeros(len(problem), np.int64), 0
-    deadline = None if seconds is None else perf_counter() + seconds
-    known = True
+    deadline, known = Deadline(seconds), True
     for buffers, part in by_space(problem):
         reduced = merged(part)
         found, used = _searched(conflicts(reduced.problem), reduced.problem, capacity, steps - nodes, deadline)
@@ -155,14 +156,14 @@ def decide(problem: Problem, capacity: int, *, steps: int = STEPS, seconds: floa
 
 
 def _searched(
-    known: Conflicts, problem: Problem, capacity: int, steps: int, deadline: float | None
+    known: Conflicts, problem: Problem, capacity: int, steps: int, deadline: Deadline
 ) -> tuple[Integers | bool | None, int]:
     """Offsets in bytes, or as of a search; and the nodes."""
     if lower_bound(problem) > capacity:
         return False, 0
     if not len(known):
         return _in_bytes(known, problem, known.sizes), 0
-    limit, nodes = 6 * len(known) + 64, 0
+    limit, nodes = 2 * len(known) + 64, 0  # the first one is often right at once, or goes wrong early
     members = [(choose, ranks(known, order)) for choose, order in PORTFOLIO]
     local: RankSearch | None = None
     turn = 0
@@ -175,16 +176,16 @@ def _searched(
             return False, nodes
         if not isinstance(found, bool) and found is not None:
             return _in_bytes(known, problem, found), nodes
-        if not turn:  # the first of the exact ones is often enough
+        if turn == FIRST:
             local = _local_search(problem)
-        if local is not None and turn % len(members) == 0:
+        if local is not None and turn % len(members) == FIRST:
             nodes += local.run(min(limit, steps - nodes), capacity, deadline)
             if local.best <= capacity:
                 return np.asarray(local.plan(), np.int64), nodes
-        if nodes >= steps or (deadline is not None and perf_counter() > deadline):
+        if nodes >= steps or deadline.is_over:
             return None, nodes
         turn += 1
-        limit *= 1 + (turn % len(members) == 0)
+        limit = 3 * limit if turn == 1 else limit * (1 + (turn % len(members) == 0))
 
 
 def _local_search(problem: Problem) -> RankSearch | None:
@@ -201,12 +202,19 @@ def _in_bytes(known: Conflicts, problem: Problem, found: Integers) -> Integers:
     return offsets
 
 
-def minimise(problem: Problem, *, steps: int = STEPS, seconds: float | None = None, decide: Decide = decide) -> Result:
+def minimise(
+    problem: Problem,
+    *,
+    steps: int = STEPS,
+    seconds: float | None = None,
+    decide: Decide = decide,
+    start: Sequence[int] | Integers | None = None,
+) -> Result:
     """The smallest plan that is found, and whether none is smaller.
 
-    It starts from what local search finds with a tenth of the budget. It asks `decide` for the lower bound first, where
-    the search is narrowest, then for what lies between: half way after a proof or a plan, and with twice the budget
-    from the bound on when all capacities have been asked for.
+    It asks `decide` for the lower bound first, where the search is narrowest, with a part of the budget. Then it starts
+    from what local search finds with a tenth, and asks for the bound again and for what lies between: half way after a
+    proof or a plan, and with twice the budget from the bound on when all capacities have been asked for.
 
     Parameters
     ----------
@@ -214,13 +222,18 @@ def minimise(problem: Problem, *, steps: int = STEPS, seconds: float | None = No
         As of `decide`, for all capacities together.
     decide
         Who answers: a function like `decide`, such as that of `cp_sat`.
+    start
+        A plan to start from, offsets in bytes: then the first two are left out.
 
     Examples
     --------
     >>> minimise(Problem([2, 1, 2, 1], [0, 1, 2, 0], [2, 3, 3, 1], alignment=1)).size
     3
     """
-    spaces = [_Ladder(part, decide).climb(steps, seconds) for _, part in by_space(problem)]
+    spaces = [
+        _Ladder(part, decide, None if start is None else tuple([int(start[i]) for i in buffers])).climb(steps, seconds)
+        for buffers, part in by_space(problem)
+    ]
     offsets = np.zeros(len(problem), np.int64)
     for (buffers, _), found in zip(by_space(problem), spaces, strict=True):
         offsets[buffers] = found.offsets
@@ -236,39 +249,47 @@ def minimise(problem: Problem, *, steps: int = STEPS, seconds: float | None = No
 class _Ladder:
     """Capacities of one space between what is proven and what was found."""
 
-    def __init__(self, problem: Problem, decide: Decide) -> None:
-        self.problem, self.decide = problem, decide
+    def __init__(self, problem: Problem, decide: Decide, start: tuple[int, ...] | None) -> None:
+        self.problem, self.decide, self.is_new = problem, decide, start is None
         self.lower = lower_bound(problem)
-        self.offsets = _first(problem)
+        self.offsets = _first(problem) if start is None else start
         self.size = arena_size(problem, list(self.offsets))
         self.nodes = 0
 
     def climb(self, steps: int, seconds: float | None) -> Result:
-        deadline = None if seconds is None else perf_counter() + seconds
-        if self.lower < self.size:
-            self._search_locally(steps // START, None if seconds is None else perf_counter() + seconds / START)
+        deadline = Deadline(seconds)
+        if self.is_new and self.lower < self.size and not deadline.is_over:
+            most = min(max(steps // 2, 1), DIVE * len(self.problem) + 64)
+            self._ask(self.lower, most, None if seconds is None else max(deadline.left, 0.0) / 2)
+        if self.is_new and self.lower < self.size and not deadline.is_over:
+            self._search_locally(steps // START, Deadline(None if seconds is None else deadline.left / START))
         share, below, asked = max(steps // 2, 1), self.lower, False
-        while self.lower < self.size and self.nodes < steps and (deadline is None or perf_counter() < deadline):
-            left = None if deadline is None else max(deadline - perf_counter(), 0.0) / 2
+        while self.lower < self.size and self.nodes < steps and not deadline.is_over:
+            left = None if seconds is None else max(deadline.left, 0.0) / 2
             at = below if below == self.lower and not asked else (below + self.size - 1) // 2
-            found = self.decide(self.problem, at, steps=min(share, steps - self.nodes), seconds=left)
-            self.nodes, asked = self.nodes + max(found.nodes, 1), True
-            if isinstance(found, Feasible):
-                self.offsets, self.size = found.offsets, arena_size(self.problem, list(found.offsets))
-            else:
+            asked = True
+            if not isinstance(self._ask(at, min(share, steps - self.nodes), left), Feasible):
                 below = at + 1
-                if isinstance(found, Infeasible):
-                    self.lower = below
-                elif self.size - below <= self.size // 1000:
+                if self.lower < below and self.size - below <= self.size // 1000:
                     share, below = 2 * share, self.lower
         return Result(self.offsets, self.size, self.lower, self.lower >= self.size, self.nodes)
 
-    def _search_locally(self, steps: int, end: float | None) -> None:
+    def _ask(self, capacity: int, steps: int, seconds: float | None) -> Decision:
+        """Whether a capacity does; what that says of the least one."""
+        found = self.decide(self.problem, capacity, steps=steps, seconds=seconds)
+        self.nodes += max(found.nodes, 1)
+        if isinstance(found, Feasible):
+            self.offsets, self.size = found.offsets, arena_size(self.problem, list(found.offsets))
+        elif isinstance(found, Infeasible):
+            self.lower = capacity + 1
+        return found
+
+    def _search_locally(self, steps: int, deadline: Deadline) -> None:
         """Start from what local search finds, where it takes less."""
         reduced = merged(self.problem)
         search = _local_search(reduced.problem)
         if search is not None:
-            self.nodes += search.run(steps, self.lower, end)
+            self.nodes += search.run(steps, self.lower, deadline)
             if search.best < self.size:
                 plan = search.plan()
                 self.offsets = tuple([plan[i] for i in reduced.stands_for.tolist()])

@@ -13,12 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import pairwise
-from time import perf_counter
 
 import numpy as np
 from attrs import define, field, frozen
 from numpy.typing import NDArray
 
+from nnc_func.engine.allocators.deadlines import Deadline
 from nnc_func.engine.allocators.exact.conflicts import Conflicts
 from nnc_func.engine.allocators.problems.conversion import Integers
 from nnc_func.engine.allocators.problems.fields import FREE
@@ -43,9 +43,11 @@ def fewest_candidates(candidates: Integers, slack: Integers, floor: Integers) ->
 
 
 def _least(*keys: NDArray[np.bool_] | Integers) -> int:
-    among = np.arange(len(keys[0]))
-    for key in keys:
-        among = among[key[among] == key[among].min()]
+    among = (keys[0] == keys[0].min()).nonzero()[0]
+    for key in keys[1:]:
+        if len(among) > 1:
+            values = key[among]
+            among = among[values == values.min()]
     return int(among[0])
 
 
@@ -121,14 +123,14 @@ class Search:
     nodes: int = 0
     stack: list[Node] = field(factory=list)
 
-    def run(self, limit: int, deadline: float | None = None) -> Integers | bool | None:
+    def run(self, limit: int, deadline: Deadline) -> Integers | bool | None:
         """Offsets, in units; False: there are none; None: not known after `limit` nodes, or at the deadline."""
         self.stack.clear()
         done = self._enter(self._root())
         while done is None:
             if not self.stack:
                 return False
-            if self.nodes >= limit or (deadline is not None and perf_counter() > deadline):
+            if self.nodes >= limit or deadline.is_over:
                 return None
             node = self.stack[-1]
             if self._chosen(node):
@@ -161,6 +163,8 @@ class Search:
     def _parts(self, node: Node) -> tuple[Scope, ...]:
         """What is still to be placed in the scope of a node, cut where nobody crosses: the most buffers first."""
         begin, end = node.scope.begin, node.scope.end
+        if node.crossing[begin + 1 : end].all():  # as most often
+            return (Scope(begin, end),) if node.loads[begin:end].any() else ()
         cuts = np.flatnonzero(node.crossing[begin + 1 : end] == 0) + begin + 1
         edges = [begin, *cuts.tolist(), end]
         found = [(b, e) for b, e in pairwise(edges) if node.loads[b:e].any()]
@@ -188,20 +192,22 @@ class Search:
         least = self._least_offsets(node)
         if least is None:
             return False
-        members, starts = self.conflicts.members
+        members, starts, lengths = self.conflicts.members
         begin, end = node.scope.begin, node.scope.end
-        inside, edges = members[starts[begin] : starts[end]], starts[begin : end + 1] - starts[begin]
-        floor = np.minimum.reduceat(least[inside], edges[:-1])
+        first = int(starts[begin])
+        inside, edges = members[first : starts[end]], starts[begin:end] - first
+        offsets = least.take(inside)
+        floor = np.minimum.reduceat(offsets, edges)
         highest = self.capacity - node.loads[begin:end]  # where the next one of each section may lie
-        empty = floor >= FAR
-        if (floor > highest)[~empty].any():
+        some = (floor < FAR).nonzero()[0]
+        slack = highest - floor
+        if slack[some].min(initial=0) < 0:
             return False
-        lengths = np.diff(edges)
-        candidates = np.add.reduceat(least[inside] <= np.repeat(highest, lengths), edges[:-1], dtype=np.int64)
-        some = np.flatnonzero(~empty)
-        section = some[self.choose(candidates[some], (highest - floor)[some], floor[some])]
-        there = inside[edges[section] : edges[section + 1]]
-        there = there[least[there] <= highest[section]]
+        can = offsets <= highest.repeat(lengths[begin:end])
+        candidates = np.add.reduceat(can, edges, dtype=np.int64)
+        section = int(some[self.choose(candidates[some], slack[some], floor[some])])
+        at = slice(int(edges[section]), int(edges[section]) + int(lengths[begin + section]))
+        there = inside[at][can[at]]
         node.chosen = self._under(self._first(there, least), least)
         node.offsets[node.chosen] = least[node.chosen]
         pinned = self.conflicts.pins[node.chosen] != FREE
@@ -210,14 +216,15 @@ class Search:
 
     def _first(self, among: Integers, least: Integers) -> int:
         """The lowest, and of these the first by rank."""
-        low = among[least[among] == least[among].min()]
-        return int(low[self.rank[low].argmin()])
+        offsets = least[among]
+        low = among[offsets == offsets.min()]
+        return int(low[self.rank[low].argmin()]) if len(low) > 1 else int(low[0])
 
     def _under(self, chosen: int, least: Integers) -> int:
         """The buffer, or one that fits under it, or under that one, and so on: nobody fits under the last."""
         tops = least + self.conflicts.sizes
         while True:
-            under = np.flatnonzero(self.conflicts.conflicting[chosen] & (tops <= least[chosen]))
+            under = (self.conflicts.conflicting[chosen] & (tops <= least[chosen])).nonzero()[0]
             if not len(under):
                 return chosen
             chosen = self._first(under, least)
@@ -230,8 +237,8 @@ class Search:
         """
         c = self.conflicts
         least = np.where(node.free & ~node.marked, node.offsets, FAR)
-        marked = np.flatnonzero(node.marked)
-        if len(marked):
+        if node.marked.any():
+            marked = np.flatnonzero(node.marked)
             tops = least + c.sizes
             under = np.where(c.conflicting[marked], np.minimum(tops, FAR), FAR).min(axis=1)
             among = c.conflicting[np.ix_(marked, marked)]
@@ -242,7 +249,7 @@ class Search:
                     break
                 under = lower
             least[marked] = at
-        if (least + c.sizes > self.capacity)[node.free].any():
+        if ((least > self.capacity - c.sizes) & node.free).any():
             return None
         return least
 
@@ -255,13 +262,18 @@ class Search:
         """The chosen buffer has its place, and the others that conflict with it lie above."""
         c, i, made = self.conflicts, node.chosen, node.placed()
         made.free[i] = False
-        above = c.conflicting[i] & made.free
-        raised = self._aligned(np.full(int(above.sum()), made.offsets[i] + c.sizes[i]), above)
-        lower = made.offsets[above] < raised
-        hurt = np.flatnonzero(above)[lower]
-        made.offsets[hurt] = np.where(c.pins[hurt] == FREE, raised[lower], FAR - 1)
-        made.marked[hurt] = False
-        made.loads -= c.alive[:, i] * c.sizes[i]
+        above, top = c.conflicting[i] & made.free, int(made.offsets[i] + c.sizes[i])
+        if c.is_plain:
+            above &= made.offsets < top
+            made.offsets[above] = top
+            made.marked[above] = False
+        else:
+            raised = self._aligned(np.full(int(above.sum()), top), above)
+            lower = made.offsets[above] < raised
+            hurt = np.flatnonzero(above)[lower]
+            made.offsets[hurt] = np.where(c.pins[hurt] == FREE, raised[lower], FAR - 1)
+            made.marked[hurt] = False
+        made.loads -= c.sections[i] * c.sizes[i]
         first, last = c.spans
         made.crossing[first[i] + 1 : last[i] + 1] -= 1
         return made

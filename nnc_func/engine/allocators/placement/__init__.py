@@ -1,1 +1,1 @@
-"""Placing buffers one after the other: what lies where already, the fits, descents from lowest offsets."""
+"""Placing buffers: who `overlaps`, the `fits`, `descents` from lowest offsets, those in `cells`, what it `costs`."""

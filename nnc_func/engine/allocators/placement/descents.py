@@ -8,13 +8,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from nnc_func.engine.allocators.placement.cells import descent
+from nnc_func.engine.allocators.placement.costs import Costs
 from nnc_func.engine.allocators.problems.conversion import Integers
 from nnc_func.engine.allocators.problems.problem import Problem
 
+FEW = 1024  # buffers up to which they are placed one by one
+SPARSE = 8  # steps a buffer from which on they are numbered anew
+APART = -1 << 40  # units: no rise at all
 ORDERS = ("TWA", "TAW", "WAT")  # most bytes alive meanwhile, width in time, area: the largest first
 
 
@@ -26,63 +33,113 @@ def loads(problem: Problem) -> Integers:
     >>> loads(Problem([64, 64, 64], [0, 1, 4], [2, 3, 5]))
     array([128, 128,  64])
     """
-    times, both = np.unique(np.concatenate((problem.lower, problem.upper)), return_inverse=True)
-    lower, upper = both.reshape(2, -1)
-    change = np.zeros(len(times), np.int64)
+    lower, upper, steps = _steps(problem)
+    change = np.zeros(steps, np.int64)
     np.add.at(change, lower, problem.rounded)
     np.subtract.at(change, upper, problem.rounded)
-    spans = both.reshape(2, -1).T.ravel()  # start, end, start, ...: of the slices between them every other one
-    return np.maximum.reduceat(np.cumsum(change), spans)[::2]
+    level, width = np.cumsum(change), np.frexp(upper - lower)[1] - 1
+    found = np.zeros(len(problem), np.int64)
+    for k in range(int(width.max(initial=-1)) + 1):  # the greatest of 2**k steps each, from every step on
+        if k:
+            level = np.maximum(level[: -(1 << k - 1)], level[1 << k - 1 :])
+        some = np.flatnonzero(width == k)
+        found[some] = np.maximum(level[lower[some]], level[upper[some] - (1 << k)])
+    return found
+
+
+def _steps(problem: Problem) -> tuple[Integers, Integers, int]:
+    """Lives by numbers of steps from 0 on, and how many there are: those at which nothing happens left out if many."""
+    if not len(problem):
+        return problem.lower, problem.upper, 0
+    begin, end = int(problem.lower.min()), int(problem.upper.max())
+    if end - begin < SPARSE * len(problem):
+        return problem.lower - begin, problem.upper - begin, end - begin + 1
+    times, both = np.unique(np.concatenate((problem.lower, problem.upper)), return_inverse=True)
+    lower, upper = both.reshape(2, -1)
+    return lower, upper, len(times)
 
 
 def static_ranks(problem: Problem, orders: Sequence[str] = ORDERS) -> Integers:
     """One row an order: the rank of each buffer in it, by what its letters say, the largest first."""
-    keys = {"T": -loads(problem), "W": problem.lower - problem.upper, "A": -np.array(problem.areas, np.float64)}
+    keys: dict[str, NDArray[Any]] = {"T": -loads(problem), "W": problem.lower - problem.upper, "A": -_areas(problem)}
     ranks = np.empty((len(orders), len(problem)), np.int64)
     for row, order in zip(ranks, orders, strict=True):
         row[np.lexsort([keys[letter] for letter in reversed(order)])] = np.arange(len(problem))
     return ranks
 
 
+def _areas(problem: Problem) -> NDArray[np.float64]:
+    found: NDArray[np.float64] = np.multiply(problem.sizes, problem.upper - problem.lower, dtype=np.float64)
+    return found
+
+
 class Descents:
-    """Descents of one problem by any ranks.
+    """Descents of one problem by any ranks; of pins they know nothing.
 
     Attributes
     ----------
     unit
-        Bytes of which all sizes are multiples.
+        Bytes of which all sizes, alignments and ends of pieces are multiples.
     sizes
         In units.
-    conflicts
-        Which buffers may not share a place: one row a buffer.
+    steps
+        Alignments in units; None: any unit will do.
     is_possible
         Whether numbers of bytes and ranks have room in one 64-bit integer.
     """
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
-        self.unit = math.gcd(*np.unique(problem.rounded).tolist()) or 1
+        self.unit = int(np.gcd.reduce(problem.rounded)) or 1
+        self.steps: Integers | None = None
+        if problem.gaps:
+            windows = np.concatenate((problem.pieces.low, problem.pieces.high))
+            self.unit = math.gcd(self.unit, *np.unique(windows).tolist())
+        step, waste = problem.granularity, 0
+        if self.unit % step or not isinstance(problem.alignment, int):
+            self.unit = math.gcd(self.unit, *np.unique(problem.alignments).tolist())
+            self.steps = problem.alignments // self.unit
+            waste = int(self.steps.sum())
         self.sizes: Integers = problem.rounded // self.unit
         self.bits = max(1, len(problem) - 1).bit_length()
-        most = int(self.sizes.sum()) + 1 << self.bits + 1
+        most = int(self.sizes.sum()) + waste + 1 << self.bits + 1
         self.is_possible = most < 1 << 62
         self.dtype = np.dtype(np.int32 if most < 1 << 30 else np.int64)
 
-    @property
-    def conflicts(self) -> NDArray[np.bool_]:
-        """A row a buffer: with whom it may not share a place."""
+    @cached_property
+    def rises(self) -> Integers:
+        """A row a buffer: by how many units each other one must lie above it, if not below it; `APART`: they may share.
+
+        Of a buffer with gaps the highest piece counts that meets the other, from the other's lowest byte on.
+        """
         p = self.problem
+        found = (p.lower[:, None] < p.upper) & (p.upper[:, None] > p.lower)
+        if not p.gaps and p.uses is None:
+            return np.where(found, self.sizes[:, None], APART)
+        met = np.zeros_like(found)
         if p.uses is not None:
-            return np.array([p.conflicting(i) for i in range(len(p))]).reshape(len(p), len(p))
-        return (p.lower[:, None] < p.upper) & (p.upper[:, None] > p.lower)
+            for i, row in enumerate(met):
+                np.logical_not(p.uses.apart(i), out=row)
+        pieces = p.pieces
+        at = pieces.buffer
+        meet = (pieces.lower[:, None] < pieces.upper) & (pieces.upper[:, None] > pieces.lower) | met[at[:, None], at]
+        above = np.where(meet, (pieces.high[:, None] - pieces.low) // self.unit, APART)
+        begins = np.searchsorted(at, np.arange(len(p)))
+        some = np.flatnonzero(np.append(begins[1:], len(at)) > begins)  # the others are never alive
+        rises = np.full(found.shape, APART)
+        if len(some):
+            above = np.maximum.reduceat(np.maximum.reduceat(above, begins[some]), begins[some], axis=1)
+            rises[np.ix_(some, some)] = above
+        return rises
 
     def together(self, ranks: Integers) -> Integers:
         """For each row of ranks the offsets, in units: all rows take a step at a time."""
-        if not hasattr(self, "_apart"):
+        if not hasattr(self, "_above"):
             dtype = self.dtype.type
             self._never = np.iinfo(dtype).max
-            self._apart = np.where(self.conflicts, dtype(0), dtype(-(self._never // 2)))
-            self._rise = (self.sizes << self.bits).astype(dtype)
+            apart = self.rises == APART
+            self._above = np.where(apart, dtype(-(self._never // 2)), (self.rises << self.bits).astype(dtype))
+            self._steps = None if self.steps is None else (self.steps << self.bits).astype(dtype)
         rows, count = ranks.shape
         ranks = ranks.astype(self.dtype)
         key, raised = ranks.copy(), np.empty_like(ranks)  # the least offset that each may have, and its rank
@@ -95,18 +152,36 @@ class Descents:
             offset = flat[at] & mask
             found[at] = offset
             flat[at] = self._never
-            self._apart.take(chosen, axis=0, out=raised)
+            self._above.take(chosen, axis=0, out=raised)
+            raised += offset[:, None]
+            if self._steps is not None:
+                raised //= -self._steps
+                raised *= -self._steps
             raised += ranks
-            raised += (offset + self._rise[chosen])[:, None]
             np.maximum(key, raised, out=key)
         return (offsets >> self.bits).astype(np.int64)
 
     def one(self, rank: Integers) -> Integers:
-        """The offsets by one rank, in units: of many buffers, each step looks at those of about that time."""
+        """The offsets by one rank, in units."""
+        p = self.problem
+        if p.gaps or self.steps is not None:
+            return self.together(rank[None])[0] if len(p) <= FEW else self.one_by_one(rank)
+        if p.uses is None and len(p) > FEW and self.costs.in_cells < self.costs.one_by_one:
+            return descent(self.sizes, p.lower, p.upper, rank)
+        return self.one_by_one(rank)
+
+    @cached_property
+    def costs(self) -> Costs:
+        """Of descents."""
+        return Costs.of(self.problem)
+
+    def one_by_one(self, rank: Integers) -> Integers:
+        """As `one`: each step looks for the lowest of all, and at those of about its time, by their whole lives."""
         p = self.problem
         by_time = np.argsort(p.lower, kind="stable")
         lower, upper, sizes = p.lower[by_time], p.upper[by_time], (self.sizes[by_time] << self.bits).tolist()
         ranked = rank[by_time].astype(self.dtype)
+        steps = None if self.steps is None else (self.steps[by_time] << self.bits).astype(self.dtype)
         key, never, mask = ranked.copy(), int(np.iinfo(self.dtype.type).max), -1 << self.bits
         first = np.searchsorted(np.maximum.accumulate(upper), lower, side="right").tolist()
         stop = np.searchsorted(lower, upper, side="left").tolist()
@@ -121,8 +196,11 @@ class Descents:
                 hurt = upper[span] > starts[i]
             else:
                 span, hurt = slice(None), p.conflicting(int(by_time[i]))[by_time]
-            keys = key[span]
-            np.maximum(keys, ranked[span] + (offset + sizes[i]), out=keys, where=hurt)
+            keys, top = key[span], offset + sizes[i]
+            if steps is None:
+                np.maximum(keys, ranked[span] + top, out=keys, where=hurt)
+            else:
+                np.maximum(keys, ranked[span] + top // -steps[span] * -steps[span], out=keys, where=hurt)
         found = np.empty(len(p), np.int64)
         found[by_time] = np.array(offsets, np.int64) >> self.bits
         return found

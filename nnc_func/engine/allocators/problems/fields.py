@@ -126,7 +126,7 @@ def max_load(sizes: Any, lower: Any, upper: Any) -> int:
         return 0
     size, low, up = (np.asarray(v, np.int64) for v in (sizes, lower, upper))
     first = int(low.min())
-    if int(up.max()) - first <= 4 * len(size) + 1024:  # by counting
+    if int(up.max()) - first <= 8 * len(size) + 1024:  # by counting
         change = np.zeros(int(up.max()) - first + 1, np.int64)
         np.add.at(change, low - first, size)
         np.subtract.at(change, up - first, size)

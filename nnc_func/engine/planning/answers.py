@@ -1,0 +1,202 @@
+"""Answers of strategies as plans: what each takes, and the least that any of them takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+
+from attrs import evolve, frozen
+
+from nnc_func.engine.naming import name_of
+from nnc_func.engine.plan import Plan
+from nnc_func.engine.plan_rows import NEXT, OUTPUT
+from nnc_func.engine.planning.planner import Planned, planned
+from nnc_func.engine.planning.recomputed import Recomputable, rebuilt
+from nnc_func.engine.planning.request import Request
+from nnc_func.engine.rematerialising import Simulation, Strategy, answered
+from nnc_func.engine.rematerialising.portfolio import least_answers
+from nnc_func.graph.graph import ComputationGraph
+from nnc_func.graph.pictures.svg import sized
+from nnc_func.graph.rules.cost import total
+
+
+@frozen
+class Recomputation:
+    """What is computed again in a program.
+
+    Attributes
+    ----------
+    nodes
+        Nodes that are computed, of those the ones that are computed again.
+    flops, extra_flops
+        Arithmetic without, and what comes on top.
+    seconds, extra_seconds
+        The same as estimated time.
+    nbytes, nbytes_without
+        What it takes, arenas and fresh results, and what it would take if nothing were computed twice.
+    strategy
+        The name of what chose.
+    """
+
+    nodes: int
+    again: int
+    flops: int
+    extra_flops: int
+    seconds: float
+    extra_seconds: float
+    nbytes: int
+    nbytes_without: int
+    strategy: str
+
+    def __str__(self) -> str:
+        saved = f"{sized(self.nbytes)} instead of {sized(self.nbytes_without)}"
+        extra = self.extra_flops / self.flops if self.flops else 0.0
+        return f"{saved}: {self.again} of {self.nodes} computed again, {extra:.1%} more arithmetic"
+
+
+@frozen(eq=False)
+class Fitted:
+    """A program of a strategy's answer.
+
+    Attributes
+    ----------
+    graph, planned
+        Its graph, and the plan.
+    recomputation
+        What it computes again.
+    cost
+        Of all of its tasks, as the strategy counts.
+    """
+
+    graph: ComputationGraph
+    planned: Planned
+    recomputation: Recomputation
+    cost: float
+
+    @property
+    def nbytes(self) -> int:
+        """What it takes: arenas and fresh results."""
+        return self.recomputation.nbytes
+
+
+def footprint(plan: Plan) -> int:
+    """The bytes that a plan takes besides what is there before the run: arenas, and fresh results."""
+    return sum(plan.arenas.values()) + sum(b.nbytes for b in plan.buffers if b.kind in (OUTPUT, NEXT))
+
+
+@frozen(eq=False)
+class Answer:
+    """What a strategy answers.
+
+    Attributes
+    ----------
+    tasks
+        What it was asked.
+    simulation
+        The sequence of tasks, and what that takes.
+    by
+        The strategy's name.
+    """
+
+    tasks: Recomputable
+    simulation: Simulation
+    by: str
+
+
+class Answers:
+    """What strategies answer for one request, as plans. Nothing is asked or planned twice.
+
+    Parameters
+    ----------
+    request
+        What is planned.
+    tasks
+        The same as problems.
+    plain
+        Its plan where nothing is computed twice.
+    strategy
+        What is asked; the others are beside it.
+    """
+
+    def __init__(self, request: Request, tasks: Sequence[Recomputable], plain: Planned, strategy: Strategy) -> None:
+        self.request, self.tasks, self.strategy = request, tasks, strategy
+        self.without = footprint(plain.plan)
+        base = Answer(tasks[0], tasks[0].problem.base, name_of(strategy))
+        self.plain = self._fitted(base, plain, request.graph)
+        self.names: list[str] = []  # of what was asked for the least
+        self._found: dict[tuple[int, tuple[int, ...]], Fitted] = {}
+        self._told: dict[tuple[int, Strategy, int], Answer] = {}
+        self._least: list[Fitted] = [self.plain]
+        self._more = iter(self._answers_for_least())
+        self._later: list[Answer] = []  # not planned yet: they are not likely to take little
+
+    def to(self, nbytes: int, tasks: Recomputable, strategy: Strategy | None = None) -> Answer:
+        """The strategy's answer to a budget, or another one's."""
+        asked = strategy or self.strategy
+        key = id(tasks), asked, nbytes
+        if key not in self._told:
+            self._told[key] = Answer(tasks, answered(asked, tasks.problem, nbytes), name_of(asked))
+        return self._told[key]
+
+    def planned(self, answer: Answer) -> Fitted:
+        """The plan of an answer."""
+        sequence = tuple(answer.simulation.sequence)
+        key = id(answer.tasks), sequence
+        if key not in self._found:
+            graph, nodes = rebuilt(self.request.graph, answer.tasks, sequence)
+            found = planned(evolve(self.request, graph=graph, sequence=nodes))
+            self._found[key] = self._fitted(answer, found, graph)
+        return self._found[key]
+
+    def reaches(self, nbytes: int) -> bool:
+        """Whether the least is as little as that, or less; strategies are asked until one shows that it is."""
+        while min(found.nbytes for found in self._least) > nbytes:
+            answer = next(self._more, None)
+            if answer is None:
+                return self.least.nbytes <= nbytes
+            if answer.simulation.peak > nbytes:
+                self._later.append(answer)
+            else:
+                self._add(answer)
+        return True
+
+    @cached_property
+    def least(self) -> Fitted:
+        """The plan that takes least: of all answers to a budget of 0, and of none. Of equals the cheapest.
+
+        It depends on the request and the strategy, and on no budget.
+        """
+        for answer in (*self._later, *self._more):
+            self._add(answer)
+        return min(self._least, key=lambda found: (found.nbytes, found.cost))
+
+    def within(self, nbytes: int) -> Fitted:
+        """The cheapest of the answers to a budget of 0 that take no more than that, as the least one does."""
+        kept = [found for found in (self.least, *self._least) if found.nbytes <= nbytes]
+        return min(kept, key=lambda found: found.cost)
+
+    def _answers_for_least(self) -> Iterator[Answer]:
+        for tasks in self.tasks:
+            for by, found in least_answers(tasks.problem, self.strategy):
+                yield Answer(tasks, found, by)
+
+    def _add(self, answer: Answer) -> None:
+        self.names.append(answer.by)
+        self._least.append(self.planned(answer))
+
+    def _fitted(self, answer: Answer, found: Planned, graph: ComputationGraph) -> Fitted:
+        again, nodes, machine = _repeated(answer.simulation.sequence), answer.tasks.nodes, self.request.machine
+        everything = total([node for each in nodes for node in each], machine)
+        extra = total([node for task in again for node in nodes[task]], machine)
+        runs = sum(map(len, nodes)), sum(len(nodes[task]) for task in again)
+        recomputation = Recomputation(
+            sum(runs), runs[1], everything.flops, extra.flops, everything.seconds, extra.seconds,
+            footprint(found.plan), self.without, answer.by,
+        )  # fmt: skip
+        return Fitted(graph, found, recomputation, answer.simulation.cost)
+
+
+def _repeated(sequence: Sequence[int]) -> list[int]:
+    """The tasks of a sequence that have been run before, as often as they are."""
+    ran: set[int] = set()
+    return [task for task in sequence if task in ran or ran.add(task)]  # type: ignore[func-returns-value]

@@ -1,0 +1,193 @@
+"""Kernels that write into given memory take next to none of their own (`device/kernels`, `device/kernels/formulas`)."""
+
+from __future__ import annotations
+
+import math
+import tracemalloc
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import nnc_func as nnc
+from nnc_func.aval import Aval
+from nnc_func.device.kernels.formulas import recorded
+from nnc_func.device.shared.namespace import candidates, writing
+from nnc_func.facets.kernels import Kernel
+from nnc_func.graph.ops import CATALOGUE
+from nnc_func.op import Op
+
+LARGE = 1 << 22  # bytes of an operand or a result, at least
+MOST = 1 << 16  # bytes that a kernel may take for itself
+FACTORS = (2, 4, 8, 16, 64, 256, 1 << 10, 1 << 12, 1 << 14, 1 << 16, 1 << 18, 1 << 20)
+DECLARED = {"fourier", "real_fourier", "inverse_real_fourier"}  # what NumPy's library takes is private
+HOST = {"print", "callback", "check", "assert_finite"}  # effects hand arrays to a user's function
+PLACES: Any = (  # what is made larger of the shapes of operands: (operand, axis); None: of all of them
+    (0, 0), (None, 0), (None, -1), (0, -1), (1, -1), (0, 1), (None, 1), (0, -2),
+)  # fmt: skip
+OPERATORS = [
+    op for op in CATALOGUE.values()
+    if op.view is None and op.name not in DECLARED | HOST and any(
+        (k.into or k.ufunc) and (k.namespaces is None or "numpy" in k.namespaces) for k in op.kernels
+    )
+]  # fmt: skip
+Drawn = tuple[list[tuple[tuple[int, ...], Any, Any]], dict[str, Any]]
+
+
+def _drawn(op: Op) -> Iterator[Drawn]:
+    """Shapes, dtypes and domains of operands, and parameters, of which some are large."""
+    samples = op.samples
+    if samples.relation != "cases":
+        for count in (1, 2, 3):
+            for shape in ((1024, 1032), (8, 400, 400)):
+                shapes = [shape] * count
+                try:
+                    params = samples.params(shapes, lambda each: each[-1]) if samples.params else {}
+                except (IndexError, ValueError):
+                    continue
+                yield [(s, None, None) for s in shapes], params
+    for specs, params in samples.cases:
+        base = [s if s and isinstance(s[0], tuple) else (s,) for s in specs]
+        for operand, axis in PLACES:
+            for factor in FACTORS:
+                found = []
+                for n, (shape, *rest) in enumerate(base):
+                    larger = [*shape]
+                    if operand in (n, None) and -len(shape) <= axis < len(shape):
+                        larger[axis] *= factor
+                    found.append((tuple(larger), rest[0] if rest else None, rest[1] if len(rest) > 1 else None))
+                sized = {
+                    k: (v[0] * factor, *v[1:]) for k, v in params.items()
+                    if k in ("input_shape", "shape") and axis == 0 and isinstance(v, tuple) and v
+                }  # fmt: skip
+                if sum(math.prod(shape) for shape, _, _ in found) > 1 << 22:
+                    break
+                yield found, {**params, **sized}
+
+
+def _given(op: Op, drawn: Drawn) -> Any:
+    """Operands, results and parameters in their form; None where the operator does not take them, or all is small."""
+    specs, params = drawn
+    default = op.samples.dtypes[0] if op.samples.dtypes else "float32"
+    try:
+        items = op.canonical(params)
+        op.check_arity(len(specs))
+        shape = op.shape(*(s for s, _, _ in specs), **dict(items))
+        dtype = op.dtype(*(np.dtype(d or default) for _, d, _ in specs), **dict(items))
+    except Exception:  # rules see what nobody has checked
+        return None
+    pairs = [*zip(shape, dtype, strict=True)] if op.multi_result else [(shape, dtype)]
+    sizes = [math.prod(s) * np.dtype(d or default).itemsize for s, d, _ in specs]
+    sizes += [math.prod(s) * d.itemsize for s, d in pairs]
+    if not LARGE <= max(sizes) <= 4 * LARGE:
+        return None
+    numbers, domain = np.random.default_rng(0), op.samples.domain
+    arrays = []
+    for n, (s, d, own) in enumerate(specs):
+        low, high = own or (domain[n] if isinstance(domain[0], tuple) else domain)
+        kind = np.dtype(d or default)
+        found = numbers.uniform(low, high, s) if kind.kind in "fc" else numbers.integers(0, max(1, int(high)), s)
+        arrays.append(np.asarray(found).astype(kind))
+    return arrays, [np.zeros(s, d) for s, d in pairs], items
+
+
+def taken(op: Op, kernel: Kernel, arrays: Any, outs: Any, items: Any) -> int:
+    """The most bytes that a kernel takes for itself, the second time it is called."""
+    avals = tuple(Aval(a.shape, a.dtype) for a in arrays)
+    wanted = kernel.scratch(avals, **dict(items)) if kernel.scratch else ()
+    scratch = tuple(np.zeros(shape, dtype) for shape, dtype in wanted)
+    calls = [writing(np, kernel, items, len(outs), scratch)]
+    of = kernel.bound((*avals, *(Aval(o.shape, o.dtype) for o in outs)), **dict(items)) if kernel.bound else None
+    calls += [of(*scratch)] if of else []
+    most = 0
+    for call in calls:
+        call(*arrays, *outs)
+        tracemalloc.start()
+        try:
+            call(*arrays, *outs)
+            most = max(most, tracemalloc.get_traced_memory()[1])
+        finally:
+            tracemalloc.stop()
+    return most
+
+
+@pytest.fixture
+def small_buffers() -> Iterator[None]:
+    """Where arrays have gaps NumPy itself goes through buffers, of 8192 elements for each operand unless it is told."""
+    before = np.setbufsize(1024)
+    with np.errstate(all="ignore"):
+        yield
+    np.setbufsize(before)
+
+
+@pytest.mark.parametrize("op", OPERATORS, ids=str)
+@pytest.mark.usefixtures("small_buffers")
+def test_a_kernel_takes_next_to_nothing(op: Op) -> None:
+    if op.samples.prepare is not None:
+        pytest.skip("its operands are made by the operator's own function")
+    met: set[str] = set()
+    idle = 0
+    for drawn in _drawn(op):
+        given = _given(op, drawn) if idle < 3 else None
+        if given is None:
+            continue
+        arrays, outs, items = given
+        idle += 1
+        for kernel in candidates(op, tuple(Aval(a.shape, a.dtype) for a in arrays), dict(items), "numpy"):
+            if kernel.name in met or not (kernel.into or kernel.ufunc):
+                continue
+            met.add(kernel.name)
+            idle = 0
+            found = taken(op, kernel, arrays, outs, items)
+            assert found <= MOST, f"{kernel.name!r} takes {found} bytes for {[a.shape for a in arrays]}, {dict(items)}"
+    if not met:
+        pytest.skip("no sample of it is made large")
+
+
+def test_most_kernels_were_met() -> None:
+    assert len(OPERATORS) > 150
+
+
+def test_a_fused_product_with_an_error_function_takes_next_to_nothing() -> None:
+    """GELU behind a layer of a transformer took 1.27 MB inside."""
+    stack = nnc.lazy()
+    shapes = (512, 768), (768, 3072), (3072,)
+    x, w, b = (stack.input(name, shape, "float32") for name, shape in zip("xwb", shapes, strict=True))
+    y = x @ w + b
+    program = stack.compile([x, w, b], [y * 0.5 * (1 + stack.ops.erf(y * 0.7071))])
+    assert [i.op.name for i in program.plan.instructions] == ["matmul_blockwise"]
+    arrays = [np.ones(shape, "float32") for shape in shapes]
+    out = np.empty((512, 3072), "float32")
+    program(*arrays, out=[out])
+    tracemalloc.start()
+    program(*arrays, out=[out])
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most <= MOST
+
+
+@pytest.mark.parametrize("name", ["erf", "erfc", "erfinv", "dawsn", "lgamma"])
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("shape", [(), (0, 3), (7,), (3, 20_000), (70_000,)])
+def test_a_recorded_formula_has_the_bits_of_the_formula(name: str, dtype: str, shape: Any) -> None:
+    op = CATALOGUE[name]
+    x = np.asarray(np.random.default_rng(0).standard_normal(shape) * 4).astype(dtype)
+    if x.size:
+        flat = x.reshape(-1)
+        flat[: min(8, x.size)] = [0, -0.0, 1, -1, np.inf, -np.inf, np.nan, -3][: min(8, x.size)]
+    with np.errstate(all="ignore"):
+        wanted = np.asarray(op.kernels[-1].compute(np, x))  # type: ignore[misc]
+    found = op.kernels[0].compute(np, x)  # type: ignore[misc]
+    np.testing.assert_array_equal(found, wanted)
+    np.testing.assert_array_equal(np.signbit(found), np.signbit(wanted))
+
+
+def test_a_formula_may_read_its_argument_last() -> None:
+    """The result lies over it."""
+    double = np.dtype("float64")
+    formula = recorded(lambda xp, x: xp.where(x > 1, x, xp.exp(x) * x), double, double, double, ())
+    x = np.linspace(-2, 2, 9)
+    wanted = np.where(x > 1, x, np.exp(x) * x)
+    formula.run(x, x, [np.full(9, 77).astype(each) for each in formula.registers])
+    np.testing.assert_array_equal(x, wanted)
