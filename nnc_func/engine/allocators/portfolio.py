@@ -215,7 +215,9 @@ class _Members:
         if not self.searches:
             return self.steps, self.deadline.seconds
         seconds = self.deadline.seconds
-        return self.steps // 2, None if seconds is None else seconds / 2
+        if seconds is not None and self.have_room(NODE * self.count):  # for those that come after
+            seconds /= 2
+        return self.steps // 2, seconds
 
     def _dive(self, nodes: float) -> Attempt:
         """Whether the lower bound does, asked with so many nodes a buffer."""
@@ -242,7 +244,7 @@ class _Members:
             steps = max(self.steps // 2, 1)
             return minimise(problem, steps=steps, seconds=self.deadline.seconds, start=best).offsets
 
-        yield Attempt(0.0, found)
+        yield Attempt(NODE * self.count, found)
 
     def _many(self) -> Iterator[Attempt]:
         """Of many buffers orders are tried as long as they have room."""

@@ -10,7 +10,7 @@ from attrs import evolve, frozen
 
 from nnc_func.engine.naming import unknown
 from nnc_func.engine.orders import SEARCHES
-from nnc_func.engine.planning.answers import Answer, Answers, Fitted
+from nnc_func.engine.planning.answers import Answer, Answers, Fitted, footprint
 from nnc_func.engine.planning.draft import Draft
 from nnc_func.engine.planning.planner import arranged, placed, smallest_draft
 from nnc_func.engine.planning.recomputed import Recomputable, recomputables
@@ -110,24 +110,30 @@ def fitted(budget: Budget, request: Request) -> Fitted:
     PlanError
         The budget is less than the least that any strategy meets, which is said.
     """
-<<<<<<< HEAD
     draft = smallest_draft(request)
+    if budget.nbytes is not None and footprint(placed(draft).plan) > budget.nbytes:
+        request, draft = _with_less_scratch(request, budget.nbytes)
     asked = evolve(request, loops=draft.request.loops)  # bodies are planned once
     answers = Answers(asked, _problems(draft, asked), placed(draft), budget.chooses)
-=======
-    draft = arranged(request)
-    found = offset(draft)
-    if budget.nbytes is not None and footprint(found.plan) > budget.nbytes:
-        request = evolve(request, memory=budget.nbytes)
-        draft = arranged(request)
-        found = offset(draft)
-    trial = _Trial(budget, request, recomputable(draft, request.machine), footprint(found.plan))
-    plain = trial.made(range(len(trial.tasks.problem)), found)
->>>>>>> negot20
     if budget.work is not None:
         return _in_time(answers, budget.work)
     assert budget.nbytes is not None
     return _in_memory(answers, budget.nbytes, unavoidable(draft))
+
+
+def _with_less_scratch(request: Request, nbytes: int) -> tuple[Request, Draft]:
+    """The request with kernels that want less scratch: as many as keep the budget, or else all that there are.
+
+    What all of them take does not depend on the budget, so none is refused for which a smaller one has a plan.
+    """
+    least = evolve(request, memory=0)
+    draft = smallest_draft(least)
+    if footprint(placed(draft).plan) <= nbytes:
+        some = evolve(request, memory=nbytes)
+        found = smallest_draft(some)
+        if footprint(placed(found).plan) <= nbytes:
+            return some, found
+    return least, draft
 
 
 def _problems(draft: Draft, request: Request) -> list[Recomputable]:
