@@ -19,6 +19,8 @@ from nnc_func.graph.graph import ComputationGraph
 from nnc_func.graph.pictures.svg import sized
 from nnc_func.graph.rules.cost import total
 
+LIKELY = 1.1  # times a budget that an answer may be simulated to take and is planned at once to see whether it fits
+
 
 @frozen
 class Recomputation:
@@ -154,7 +156,7 @@ class Answers:
             answer = next(self._more, None)
             if answer is None:
                 return self.least.nbytes <= nbytes
-            if answer.simulation.peak > nbytes:
+            if answer.simulation.peak > LIKELY * nbytes:
                 self._later.append(answer)
             else:
                 self._add(answer)

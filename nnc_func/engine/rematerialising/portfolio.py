@@ -14,7 +14,7 @@ from nnc_func.engine.rematerialising.square_root import segmented, square_root
 PORTFOLIO: tuple[Strategy, ...] = (binomial, square_root, greedy)  # what takes least time first
 MANY = 2500  # tasks, from which on few answers are given: planning each takes longer than finding it
 FEW = 200  # tasks, up to which other budgets are asked for as well: so many divided by those that there are, up to 8
-MOST = 5000  # tasks, from which on `square_root` alone is asked, and a strategy that is not among these
+MOST = 3500  # tasks, from which on `square_root` alone is asked, and a strategy that is not among these
 NEAR = 1.05  # times the least peak: what is planned of so much may take least
 
 
