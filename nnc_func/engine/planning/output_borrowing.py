@@ -94,8 +94,8 @@ def borrowers(
     >>> big = 1 << 20
     >>> borrowers([big, big, big], [0, 1, 2], [2, 3, 4], capacity=big, before=3)
     {1: 0}
-    >>> borrowers([big, big, big], [0, 1, 2], [2, 3, 4], capacity=2 * big, before=3)
-    {1: 0, 0: 1048576}
+    >>> borrowers([big, big], [0, 0], [2, 2], capacity=2 * big, before=3)
+    {0: 0, 1: 1048576}
     """
     chosen: dict[int, int] = {}
     if capacity < WORTHWHILE or not len(sizes):
