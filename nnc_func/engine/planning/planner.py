@@ -78,7 +78,8 @@ def smallest_draft(request: Request) -> Draft:
 def offset(draft: Draft) -> Planned:
     """The plan of a draft that has no offsets yet."""
     with _explained(draft.request):
-        return placed(through(draft.request.passes.allocate, draft))
+        draft = through(draft.request.passes.allocate, draft)
+    return placed(draft)
 
 
 def _with_bodies(request: Request) -> Request:
@@ -88,7 +89,8 @@ def _with_bodies(request: Request) -> Request:
 
 def placed(draft: Draft) -> Planned:
     """The plan of a draft that has offsets."""
-    return Planned(*plan_of(draft), draft.constant_values)
+    with _explained(draft.request):
+        return Planned(*plan_of(draft), draft.constant_values)
 
 
 @contextmanager
