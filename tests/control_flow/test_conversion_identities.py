@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -281,3 +282,47 @@ def gradients_agree(seed: int) -> None:
         return
     for one, other in zip(want, got, strict=True):
         np.testing.assert_allclose(other.numpy(), one.numpy(), rtol=1e-9, atol=1e-12, err_msg=text)
+
+
+GONE = """
+class Has:
+    pass
+
+def program(a, c, t):
+    has = Has()
+    has.value = a
+    (has.value if t > 0 else c)[0] = 9.0
+    return a, c
+"""
+
+
+def test_objects_of_a_class_whose_module_is_not_there(tmp_path: Path) -> None:
+    """As code has that is run by `exec`: what is written into them was lost."""
+    file, names = tmp_path / "gone.py", {"__name__": "gone"}
+    file.write_text(GONE)
+    exec(compile(GONE, str(file), "exec"), names)
+    for stack in (nnc.eager(), nnc.lazy()):
+        program = stack.jit(names["program"], control_flow=True)
+        for t in (1, -1):
+            a, c = program(np.zeros(2), np.ones(2), np.int64(t))
+            assert a.tolist() == ([9.0, 0.0] if t > 0 else [0.0, 0.0])
+            assert c.tolist() == ([1.0, 1.0] if t > 0 else [9.0, 1.0])
+
+
+def test_an_else_of_a_loop_that_leaves_the_loop_around_it() -> None:
+    """It made code that Python does not take; now it is told, and runs as it stands."""
+
+    def program(a: Any, t: Any) -> Any:
+        for _ in range(3):
+            for _ in range(2):
+                a = a + 1
+            else:
+                if t > 0:
+                    continue
+            a = a * 2
+        return a
+
+    stack = nnc.eager()
+    with pytest.warns(UserWarning, match="else with break or continue of the loop around it"):
+        found = stack.jit(program, control_flow=True)(np.float64(1.0), 1)
+    assert found.tolist() == program(1.0, 1)

@@ -66,6 +66,8 @@ def refuse(function: ast.FunctionDef) -> list[tuple[int, str]]:
             what = "for" if isinstance(node, ast.For) else "while"
             if any(isinstance(n, ast.Return) for n in within(node)):
                 raise UnsupportedError(node, f"{what} … else with return in it")
+            if any(map(leaves, node.orelse)):
+                raise UnsupportedError(node, f"{what} … else with break or continue of the loop around it")
             node.native = True  # type: ignore[union-attr]
             left.append((node.lineno, f"{what} … else"))
     return left

@@ -33,6 +33,8 @@ def is_users(code: CodeType) -> bool:
 def is_users_class(kind: type) -> bool:
     """Whether a class is a user's, and none of what it inherits from is this library's.
 
+    One of a module without a file is, if the module is none of Python's own: code that is run by `exec` makes such.
+
     Examples
     --------
     >>> from nnc_func.nn import Dense
@@ -42,7 +44,7 @@ def is_users_class(kind: type) -> bool:
     if any(each.__module__.split(".")[0] == __name__.split(".")[0] for each in kind.__mro__):
         return False
     file = getattr(sys.modules.get(kind.__module__), "__file__", None)
-    return kind.__module__ == "__main__" if file is None else _is_users_file(file)
+    return kind.__module__.split(".")[0] not in sys.stdlib_module_names if file is None else _is_users_file(file)
 
 
 def _is_users_file(file: str) -> bool:
