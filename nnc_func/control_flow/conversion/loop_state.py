@@ -170,17 +170,22 @@ class LoopState:
             self.entered[key] = value.value
         self.entered |= {id(phi): phi.value for phi in self.phis.values() if isinstance(phi, Tensor)}
         bits = dict(zip(self._bits(), rest, strict=True))
-        for (one, other), pair in self.pairs.items():
+        for (one, other), condition in self._conditions(bits):
+            both = [self._tensor(each) for each in (one, other)]
+            if all(isinstance(each, Tensor) for each in both):
+                known.relate(both[0], both[1], condition)
+        return variables
+
+    def _conditions(self, bits: dict[Any, Any]) -> Iterator[tuple[Any, Any]]:
+        """Each pair that may be one tensor, and whether it is."""
+        for key, pair in self.pairs.items():
             condition: Any = True
             if pair.when in (FIRST, LATER):
                 condition = bits[FIRST, FIRST]
                 condition = condition if pair.when == FIRST else condition.stack.ops.logical_not(condition)
             elif pair.when == OWN:
-                condition = bits[one, other]
-            both = [self._tensor(each) for each in (one, other)]
-            if all(isinstance(each, Tensor) for each in both):
-                known.relate(both[0], both[1], condition)
-        return variables
+                condition = bits[key]
+            yield key, condition
 
     def _tensor(self, key: Any) -> Any:
         return self.phis[key] if type(key) is tuple else self.outer[key]
@@ -520,13 +525,7 @@ class LoopState:
         for tensor in self.tensors.values():
             known.give(tensor, next(rest))
         bits = dict(zip(self._bits(), rest, strict=False))
-        for (one, other), pair in self.pairs.items():
-            condition: Any = True
-            if pair.when in (FIRST, LATER):
-                condition = bits[FIRST, FIRST]
-                condition = condition if pair.when == FIRST else condition.stack.ops.logical_not(condition)
-            elif pair.when == OWN:
-                condition = bits[one, other]
+        for (one, other), condition in self._conditions(bits):
             both = [made[each] if type(each) is tuple else self.outer[each] for each in (one, other)]
             if both[0] is not both[1] and all(isinstance(each, Tensor) for each in both):
                 known.relate(both[0], both[1], condition)
