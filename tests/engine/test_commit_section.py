@@ -20,6 +20,7 @@ from tests.squares import writing
 
 LAZY = nnc.lazy()
 APART = LAZY.swap(optimiser=LAZY.optimiser.up_to_phase("layout"))  # products and updates are operators of their own
+UNSEARCHED = LAZY.swap(engine=LAZY.engine.with_orders("depth_first", "list_scheduling"))
 STACKS = pytest.mark.parametrize("stack", [LAZY, APART], ids=["fused", "apart"])
 TOLERATED = 1.1
 
@@ -62,6 +63,7 @@ def test_two_hundred_graphs_need_no_more_than_a_tenth_above_a_careless_plan() ->
             plan.verify()
             assert plan.commit == begun(plan).commit
             assert careful <= TOLERATED * careless or not is_allowed(other), drawn
+            assert careful <= TOLERATED * peak_bytes(UNSEARCHED, graph, careless=True)[0], drawn
             allowed += is_allowed(other)
     assert allowed > 150
 

@@ -8,7 +8,7 @@ budgets are attributes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from nnc_func.deferred import Registry, deferred
@@ -20,6 +20,18 @@ SEARCHES = ("exact", "local_search", "minimum_cut", "portfolio")
 _CLASSES = {"exact": "Exact", "local_search": "LocalSearch", "minimum_cut": "MinimumCut", "portfolio": "Portfolio"}
 
 ORDERS: Mapping[str, Order] = Registry(__name__, _CLASSES, QUICK)
+
+
+def unsearched(orders: Sequence[Order | str]) -> list[Order | str]:
+    """Those that are not known by name to take time of their own.
+
+    Examples
+    --------
+    >>> unsearched(DEFAULT)
+    ['depth_first', 'list_scheduling']
+    """
+    return [order for order in orders if order not in SEARCHES]
+
 
 if TYPE_CHECKING:
     from nnc_func.engine.orders.bounds import bound_at, lower_bound
@@ -39,5 +51,5 @@ else:
 
 __all__ = [
     "DEFAULT", "ORDERS", "SEARCHES", "Exact", "LocalSearch", "MinimumCut", "Order", "OrderProblem", "Portfolio",
-    "Solution", "bound_at", "cut_bound", "loads", "lower_bound", "simulated_peak",
+    "Solution", "bound_at", "cut_bound", "loads", "lower_bound", "simulated_peak", "unsearched",
 ]  # fmt: skip

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from attrs import evolve
 
-from nnc_func.engine.orders import ORDERS
+from nnc_func.engine.orders import unsearched
 from nnc_func.engine.orders.base import Order, named
 from nnc_func.engine.plan_rows import DONATED, LENT, NEXT
 from nnc_func.engine.planning.committing import Arrangement, loose, short
@@ -112,10 +112,7 @@ class Alternatives:
 
     def unsearched(self) -> Alternatives:
         """The same with those orders that start from none, where there are such: they take a moment."""
-        orders = [
-            each for each in self.request.orders if not isinstance(each, str) or not hasattr(ORDERS[each], "improved")
-        ]
-        return self.with_orders(orders or self.request.orders)
+        return self.with_orders(unsearched(self.request.orders) or self.request.orders)
 
     def draft(self, arrangement: Arrangement) -> Draft:
         """The draft of an arrangement, with the parts of wholes computed in place, but where that is dear."""

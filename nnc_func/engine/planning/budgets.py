@@ -9,7 +9,7 @@ from fractions import Fraction
 from attrs import evolve, frozen
 
 from nnc_func.engine.naming import unknown
-from nnc_func.engine.orders import SEARCHES
+from nnc_func.engine.orders import SEARCHES, unsearched
 from nnc_func.engine.planning.answers import Answer, Answers, Fitted, footprint
 from nnc_func.engine.planning.draft import Draft
 from nnc_func.engine.planning.planner import arranged, placed, smallest_draft
@@ -142,7 +142,7 @@ def _problems(draft: Draft, request: Request) -> list[Recomputable]:
     A search mixes the forward part with what turns it back, which is best where all is kept: less is to be gained by
     computing again. Where there are few tasks, both are given.
     """
-    quick = [order for order in request.orders if order not in SEARCHES]
+    quick = unsearched(request.orders)
     if draft.order not in SEARCHES or not quick:
         return recomputables(draft, request.machine)
     found = recomputables(arranged(evolve(request, orders=quick)), request.machine)
