@@ -411,8 +411,9 @@ class Lazy(Layer, Generic[A]):
     def with_memory_budget(self, nbytes: int | str | None, strategy: Strategy | str = "greedy") -> Lazy[A]:
         """This engine with programs that take so much memory: values are computed again where they would take more.
 
-        What counts are a run's arenas and fresh results; inputs, variables and constants are there before. Values,
-        gradients and random numbers are the same to the bit.
+        What counts are a run's arenas and fresh results; inputs, variables and constants are there before. Kernels
+        with less scratch are taken first, which may round otherwise; what is computed again, random numbers too, is the
+        same to the bit.
 
         Parameters
         ----------
