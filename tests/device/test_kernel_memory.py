@@ -13,6 +13,7 @@ import pytest
 import nnc_func as nnc
 from nnc_func.aval import Aval
 from nnc_func.device.kernels.formulas import recorded
+from nnc_func.device.shared import workers
 from nnc_func.device.shared.namespace import candidates, writing
 from nnc_func.facets.kernels import Kernel
 from nnc_func.graph.ops import CATALOGUE
@@ -126,8 +127,11 @@ def small_buffers() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("op", OPERATORS, ids=str)
+@pytest.mark.parametrize("threads", [1, 4])
 @pytest.mark.usefixtures("small_buffers")
-def test_a_kernel_takes_next_to_nothing(op: Op) -> None:
+def test_a_kernel_takes_next_to_nothing(op: Op, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever machine it is on: how many threads are spare is not asked."""
+    monkeypatch.setattr(workers, "spare", lambda: threads)
     met: set[str] = set()
     idle = 0
     for drawn in _drawn(op):

@@ -11,7 +11,7 @@ Georganas et al., "Anatomy of high-performance deep learning convolutions on SIM
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cached_property, lru_cache, partial
 from typing import Any
 
@@ -126,18 +126,21 @@ class Rows:
         rows = min(most, -(-total // (rounds * threads)))
         return rows if rows < high else rows // high * high
 
-    def blocks(self, rows: int) -> Iterator[tuple[slice, slice]]:
-        """Images and rows of windows of each block."""
+    def count(self, rows: int) -> int:
+        """How many blocks of so many rows there are."""
         high = self.over.outputs[0]
-        if rows >= self.images * high:
-            yield slice(0, self.images), slice(0, high)
-        elif rows >= high:
-            for first in range(0, self.images, rows // high):
-                yield slice(first, min(first + rows // high, self.images)), slice(0, high)
-        else:
-            for image in range(self.images):
-                for top in range(0, high, rows):
-                    yield slice(image, image + 1), slice(top, min(top + rows, high))
+        if rows >= high:
+            return -(-self.images // (rows // high))
+        return self.images * -(-high // rows)
+
+    def block(self, rows: int, index: int) -> tuple[slice, slice]:
+        """Images and rows of windows of one of the blocks of so many rows."""
+        high = self.over.outputs[0]
+        if rows >= high:
+            first, step = index * (rows // high), rows // high
+            return slice(first, min(first + step, self.images)), slice(0, high)
+        image, band = divmod(index, -(-high // rows))
+        return slice(image, image + 1), slice(band * rows, min(band * rows + rows, high))
 
 
 @lru_cache(maxsize=4096)
@@ -270,13 +273,15 @@ def write(rows: Rows, x: Any, w: Any, out: Any, given: Arrays, finish: Finish | 
         return
     kernel = w.reshape(rows.depth, rows.groups, rows.out // rows.groups).transpose(1, 0, 2)
     threads = min(rows.most_threads, workers.spare()) if rows.most_threads > 1 else 1
-    blocks = iter([*rows.blocks(rows.height(threads))])  # that of a list may be shared: each thread takes the next one
+    height = rows.height(threads)
+    indices = iter(range(rows.count(height)))  # threads share it: each takes the next block
     first = (not rows.direct) + rows.pads  # scratch of columns and padding, then registers
     per = [a.shape[0] // threads for a in given]
 
     def work(thread: int) -> None:
         mine = [a[thread * n : (thread + 1) * n] for a, n in zip(given, per, strict=True)]
-        for images, part in blocks:
+        for index in indices:
+            images, part = rows.block(height, index)
             block = out[images, part]
             if rows.by_channel:
                 _by_channel(rows, _seen(rows, x, mine[1] if rows.pads else None, images, part), w, mine[0], block)
