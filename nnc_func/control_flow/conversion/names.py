@@ -115,8 +115,20 @@ def captured(function: ast.FunctionDef) -> set[str]:
     return found
 
 
-def parameters(function: ast.FunctionDef) -> list[str]:
+def parameters(function: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> list[str]:
     """Names of the parameters."""
     a = function.args
     rest = [each for each in (a.vararg, a.kwarg) if each is not None]
     return [each.arg for each in (*a.posonlyargs, *a.args, *a.kwonlyargs, *rest)]
+
+
+def own(scope: ast.AST) -> set[str]:
+    """Names that are a function's, a class's or a comprehension's own."""
+    if isinstance(scope, COMPREHENSIONS):
+        return {n.id for g in scope.generators for n in ast.walk(g.target) if isinstance(n, ast.Name)}
+    if isinstance(scope, ast.Lambda):
+        return {*parameters(scope)} | bound(scope.body)
+    if not isinstance(scope, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        return set()
+    outer = {name for n in within(scope.body) if isinstance(n, (ast.Global, ast.Nonlocal)) for name in n.names}
+    return (bound(scope.body) - outer) | (set() if isinstance(scope, ast.ClassDef) else {*parameters(scope)})

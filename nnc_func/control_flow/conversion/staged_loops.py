@@ -116,6 +116,12 @@ class StagedLoop:
             raise
         self.put(after)
 
+    @property
+    def goes(self) -> bool:
+        """Whether it surely goes at least once."""
+        source = self.source
+        return source is not None and source.count is None and self.test is None and known(source.length)
+
     # --- one time ---------------------------------------------------------------------------------------
 
     def _head(self) -> list[Aval]:
@@ -218,6 +224,8 @@ class StagedLoop:
 
         self._until_known(attempt)
         for n, (was, now) in enumerate(zip(self.held, self.ended, strict=True)):
+            if was.lost and not self.goes:
+                continue  # Python has a value where it does not go at all
             if was.absent and not now.absent:
                 leaves = [self._zero(leaf) for leaf in now.leaves]
                 self.held[n] = Held.of(was.name, now.built(leaves))
