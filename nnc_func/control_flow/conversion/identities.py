@@ -75,7 +75,7 @@ class Identities:
     def __init__(self) -> None:
         self.logs: list[Log] = []
         self.related: dict[int, tuple[ref[Tensor], dict[int, tuple[ref[Tensor], Same]]]] = {}
-        self.made: list[tuple[int, int]] = []
+        self.made: list[tuple[int, int, Any]] = []  # of a tensor, which other, and what was known of the two before
         self.parted: dict[int, tuple[Any, list[int], str]] = {}
 
     # --- tensors ----------------------------------------------------------------------------------------
@@ -102,8 +102,8 @@ class Identities:
             known = self.related.get(id(a))
             if known is None or known[0]() is not a:
                 known = self.related[id(a)] = (ref(a), {})
+            self.made.append((id(a), id(b), known[1].get(id(b))))
             known[1][id(b)] = (ref(b), same)
-        self.made.append((id(one), id(other)))
 
     def partners(self, tensor: Any) -> list[tuple[Tensor, Same]]:
         """Tensors that may be the same object, and whether they are."""
@@ -145,10 +145,13 @@ class Identities:
         finally:
             self.logs.pop()
             log.restore()
-            for a, b in self.made[first:]:
-                for key, other in ((a, b), (b, a)):
-                    if key in self.related:
-                        self.related[key][1].pop(other, None)
+            for key, other, before in reversed(self.made[first:]):
+                if key not in self.related:
+                    continue
+                if before is None:
+                    self.related[key][1].pop(other, None)
+                else:
+                    self.related[key][1][other] = before
             del self.made[first:]
 
     # --- containers -------------------------------------------------------------------------------------

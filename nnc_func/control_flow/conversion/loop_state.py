@@ -100,6 +100,7 @@ class LoopState:
         self.begun: list[tuple[str, Any, Any]] = []
         self.entered: dict[int, Any] = {}
         self.suspects: list[tuple[Tensor, Any]] = []
+        self.starts: dict[Key, dict[int, Any]] = {}  # of each leaf, what it may be one with before the loop
         self.outside: dict[int, Tensor] = {}  # that may be the same object as another
         self.near: dict[int, Tensor] = {}  # from outside, that may be the same object as what is carried
 
@@ -152,6 +153,8 @@ class LoopState:
                 variables[n] = each.value
         self.copies = Copies(lambda leaf: next(rest) if moving(leaf) else leaf)
         contents: dict[int, Any] = {}
+        leaves = [(slot, i, slot.held.leaves[i]) for slot in self.slots for i in slot.moving]
+        self.starts = {(*slot.key, i): self._one_with(leaf, known) for slot, i, leaf in leaves}
         for slot in self.slots:
             slot.root = self.copies.of(slot.held.value)
             for i, leaf in enumerate(Held.of("", slot.root).leaves):
@@ -424,15 +427,13 @@ class LoopState:
         AgainError
             There are more than was known.
         """
-        phis = {id(phi) for phi in self.phis.values()}
         rows: dict[Key, list[dict[int, Any]]] = {}  # of each leaf, before and after a time: what it may be one with
         for slot in self.slots:
             for i in slot.moving:
-                key = (*slot.key, i)
-                ends = [slot.held.leaves[i], slot.end.leaves[i]]
-                rows[key] = [self._one_with(each, known, phis if n == 0 else set()) for n, each in enumerate(ends)]
-                if self._is_alone(ends[0]) or id(ends[0]) not in self.near:
-                    rows[key][0].pop(id(ends[0]), None)
+                key, first = (*slot.key, i), slot.held.leaves[i]
+                rows[key] = [{**self.starts[key]}, self._one_with(slot.end.leaves[i], known)]
+                if self._is_alone(first) or id(first) not in self.near:
+                    rows[key][0].pop(id(first), None)
         again, bits = False, dict[Any, Any]()
         for pair, before, after in self._near(rows):
             if before is False and after is False:
@@ -453,7 +454,7 @@ class LoopState:
         values = [False if key == (FIRST, FIRST) else bits[key] for key in self._bits()]
         return [stack.asarray(np.bool_(each)) if type(each) is bool else each for each in values]  # type: ignore[union-attr]
 
-    def _one_with(self, leaf: Any, known: Identities, without: set[int]) -> dict[int, Any]:
+    def _one_with(self, leaf: Any, known: Identities) -> dict[int, Any]:
         """Tensors by identity that a leaf may be one with, and whether it is."""
         if not isinstance(leaf, Tensor):
             return {}
@@ -461,7 +462,7 @@ class LoopState:
         for other in (leaf, *(each for each, _ in known.partners(leaf))):
             if other in self.objects or id(other) in self.outside:
                 self.near[id(other)] = other
-        return {key: value for key, value in found.items() if key not in without}
+        return found
 
     def _near(self, rows: dict[Key, list[dict[int, Any]]]) -> Iterator[tuple[tuple[Any, Any], Any, Any]]:
         """Pairs of leaves, and of a leaf and a tensor from outside, with whether they are one before and after."""
