@@ -76,6 +76,8 @@ class Identities:
         self.logs: list[Log] = []
         self.related: dict[int, tuple[ref[Tensor], dict[int, tuple[ref[Tensor], Same]]]] = {}
         self.made: list[tuple[int, int, Any]] = []  # of a tensor, which other, and what was known of the two before
+        self.loops: dict[Any, Any] = {}  # what was found of loops of converted code, by where they stand
+        self.names: dict[int, tuple[ref[Tensor], Any]] = {}  # where tensors were made that are one of others
         self.parted: dict[int, tuple[Any, list[int], str]] = {}
 
     # --- tensors ----------------------------------------------------------------------------------------
@@ -122,6 +124,15 @@ class Identities:
         """Those that may be the same object as another, by identity."""
         found = {key: kept() for key, (kept, row) in self.related.items() if row}
         return {key: tensor for key, tensor in found.items() if tensor is not None}
+
+    def name(self, tensor: Tensor, name: Any) -> None:
+        """Say where a tensor was made: when the same code is traced again, the one that is made there stands for it."""
+        self.names[id(tensor)] = (ref(tensor), name)
+
+    def name_of(self, tensor: Tensor) -> Any:
+        """Where it was made; None where nobody has said that."""
+        known = self.names.get(id(tensor))
+        return known[1] if known is not None and known[0]() is tensor else None
 
     def conditions(self) -> list[Same]:
         """Whether tensors are one object, of all pairs that may be."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from attrs import define, field
+from attrs import define, field, frozen
 
 from nnc_func.autodiff.traced import Traced
 from nnc_func.control_flow.conversion.arrays import Arrays
@@ -68,6 +68,26 @@ class Pair:
     before: Any
 
 
+@frozen
+class Found:
+    """What was found of a loop: where it stands in the body of another one, that is traced several times.
+
+    Attributes
+    ----------
+    places
+        Those that are exchanged.
+    tensors
+        Numbers of variables that are tensors into which it writes.
+    pairs
+        Leaves that may be one tensor with another one, or with one from outside, by where that was made; and when, and
+        whether they are one before the loop.
+    """
+
+    places: tuple[Key, ...]
+    tensors: frozenset[int]
+    pairs: dict[tuple[Key, Any], tuple[str, Any]]
+
+
 class LoopState:
     """The variables, objects and tensors of one loop.
 
@@ -77,13 +97,15 @@ class LoopState:
         What the variables have; those that the loop appends to, or that have no value, are no part of it.
     exchanged
         Numbers of variables that are thought to be given other values.
+    last
+        What was found the last time that this code was traced: what is found again need not be looked for.
     """
 
     def __init__(
         self, before: Sequence[Any], held: list[Held], gathering: Sequence[bool], exchanged: set[int],
-        objects: Objects, arrays: Arrays, where: Any,
+        objects: Objects, arrays: Arrays, where: Any, last: Found | None,
     ) -> None:  # fmt: skip
-        self.before, self.held, self.gathering, self.where = before, held, gathering, where
+        self.before, self.held, self.gathering, self.where, self.last = before, held, gathering, where, last
         self.objects, self.arrays = objects, arrays
         self.contents = objects.contents()
         self.places: dict[Key, None] = dict.fromkeys((n,) for n in sorted(exchanged))
@@ -106,9 +128,22 @@ class LoopState:
 
     # --- what is carried --------------------------------------------------------------------------------
 
-    def laid_out(self) -> None:
-        """Decide what is carried, as far as is known."""
-        self.slots = []
+    def laid_out(self, known: Identities) -> None:
+        """Decide what is carried, as far as is known, also from the last time that this code was traced."""
+        self.outside, first, self.slots = known.tensors(), not self.slots, []
+        if first and self.last is not None:
+            self._begin_as(self.last)
+        self._lay_out()
+        leaves = {(*slot.key, i): slot.held.leaves[i] for slot in self.slots for i in slot.moving}
+        self.starts = {key: self._one_with(leaf, known) for key, leaf in leaves.items()}
+        if first and self.last is not None:
+            self._pair_as(self.last, known)
+        elif first:
+            for key, leaf in leaves.items():  # mostly it is exchanged at the first time
+                if id(leaf) in self.near and not self._is_alone(leaf):
+                    self.pairs[key, id(leaf)] = Pair(FIRST, True)
+
+    def _lay_out(self) -> None:
         for key in self.places:
             if len(key) == 1:
                 if not self.gathering[key[0]] and not self.held[key[0]].absent:
@@ -143,22 +178,66 @@ class LoopState:
             names[path if path not in names else f"{path} ({n})"] = n
         return found, [*names]
 
+    # --- what was found the last time -------------------------------------------------------------------
+
+    def found(self, known: Identities) -> Found:
+        """What was found of the loop."""
+        tensors = frozenset(n for n, each in enumerate(self.before) if id(each) in self.tensors)
+        pairs: dict[tuple[Key, Any], tuple[str, Any]] = {}
+        for (key, other), pair in self.pairs.items():
+            name = other if type(other) is tuple else self._origin(self.outer[other], known)
+            pairs[key, name] = (pair.when, pair.before if type(pair.before) is bool else None)
+        return Found(tuple(self.places), tensors, pairs)
+
+    def _origin(self, tensor: Tensor, known: Identities) -> Any:
+        """What stands for a tensor from outside when this code is traced again."""
+        return known.name_of(tensor) or self.objects.path(tensor)
+
+    def _begin_as(self, last: Found) -> None:
+        """Think of places and tensors what was found the last time."""
+        for key in [*self.places]:
+            value = self.before[key[0]]
+            if key not in last.places and (isinstance(value, Tensor) or type(value) in (list, dict, Rows)):
+                del self.places[key]
+        for key in last.places:
+            n = key[0]
+            if len(key) == 1 or (n < len(self.contents) and key[1] in _keys(self.contents[n])):
+                self.places[key] = None
+        for n in last.tensors:
+            if isinstance(self.before[n], Tensor):
+                self.tensors[id(self.before[n])] = self.before[n]
+
+    def _pair_as(self, last: Found, known: Identities) -> None:
+        """Think of pairs what was found the last time, unless it is another one before the loop now."""
+        leaves = {(*slot.key, i): slot.held.leaves[i] for slot in self.slots for i in slot.moving}
+        others: dict[Any, list[tuple[Any, Any]]] = {key: [(key, leaf)] for key, leaf in leaves.items()}
+        for number, tensor in self.outside.items():
+            others.setdefault(self._origin(tensor, known), []).append((number, tensor))
+        for (key, name), (when, before) in last.pairs.items():
+            for other, tensor in others.get(name, ()) if key in leaves else ():
+                now = self.starts[key].get(id(tensor), False)
+                if type(other) is int:
+                    self.near[other] = tensor
+                    if tensor is leaves[key] and self._is_alone(tensor):
+                        now = False
+                self.pairs[key, other] = Pair(when if type(now) is bool and now is before else OWN, now)
+
     # --- one time ---------------------------------------------------------------------------------------
 
     def enter(self, given: Sequence[Any], known: Identities) -> list[Any]:
         """Give objects and tensors what they have at the beginning of a time; and what the variables have then."""
-        variables, rest, self.phis, self.outside = [*self.before], iter(given), {}, known.tensors()
+        variables, rest, self.phis = [*self.before], iter(given), {}
         for n, each in enumerate(self.held):
             if each.absent:
                 variables[n] = each.value
         self.copies = Copies(lambda leaf: next(rest) if moving(leaf) else leaf)
         contents: dict[int, Any] = {}
-        leaves = [(slot, i, slot.held.leaves[i]) for slot in self.slots for i in slot.moving]
-        self.starts = {(*slot.key, i): self._one_with(leaf, known) for slot, i, leaf in leaves}
         for slot in self.slots:
             slot.root = self.copies.of(slot.held.value)
             for i, leaf in enumerate(Held.of("", slot.root).leaves):
                 self.phis[(*slot.key, i)] = leaf
+                if isinstance(leaf, Tensor):
+                    known.name(leaf, (FIRST, str(self.where), *slot.key, i))
             if len(slot.key) == 1:
                 variables[slot.key[0]] = slot.root
             else:
@@ -446,10 +525,13 @@ class LoopState:
                 self.pairs[pair] = Pair(when if was is None else OWN, before)
                 again = True
             bits[pair] = after
+        for key, pair in self.pairs.items():
+            if key not in bits and pair.when != OWN:
+                self.pairs[key] = Pair(OWN, pair.before)
+                again = True
+            bits.setdefault(key, False)
         if again:
             raise AgainError
-        for key in self.pairs:
-            bits.setdefault(key, False)
         stack = next((x.stack for x in self.phis.values() if isinstance(x, Tensor)), None)
         values = [False if key == (FIRST, FIRST) else bits[key] for key in self._bits()]
         return [stack.asarray(np.bool_(each)) if type(each) is bool else each for each in values]  # type: ignore[union-attr]
@@ -503,6 +585,8 @@ class LoopState:
                 if end is phi and (not isinstance(phi, Tensor) or phi.value is self.entered[id(phi)]):
                     given[i] = slot.held.leaves[i]
                 made[key] = given[i]
+                if isinstance(given[i], Tensor) and given[i] is not slot.held.leaves[i]:
+                    known.name(given[i], (LATER, str(self.where), *key))
             leaves = [given.get(i, leaf) for i, leaf in enumerate(slot.held.leaves)]
             whole = all(a is b for a, b in zip(leaves, slot.held.leaves, strict=True)) and slot.end.value is slot.root
             value = slot.held.value if whole else Copies(_following(leaves)).of(slot.held.value)
@@ -546,6 +630,11 @@ def _containers(tree: Any, path: str) -> Iterator[tuple[str, Any]]:
             waiting += [(f"{at}.{key}", each[key]) for key in sorted_keys(each)]
         elif isinstance(each, (list, tuple)):
             waiting += [(f"{at}.{n}", part) for n, part in enumerate(each)]
+
+
+def _keys(content: Any) -> Any:
+    """By what the parts of an object's content are found."""
+    return content if isinstance(content, dict) else range(len(content)) if isinstance(content, list) else ()
 
 
 def _following(leaves: Sequence[Any]) -> Any:

@@ -361,7 +361,7 @@ class _Merge:
                 return lambda _: there
             at = self._at(which, there)
             n = self._choose((at, None) if which == 0 else (None, at), self._aval_at(which, at))
-            return self._tensor(one, two, lambda found: found[n])
+            return self._tensor(one, two, path, lambda found: found[n])
         if not (isinstance(one, Tensor) or isinstance(two, Tensor)) and same(one, two):
             return lambda _: one
         if not (moving(one) and moving(two)):
@@ -369,16 +369,21 @@ class _Merge:
         values = [end.log.after.get(id(each), (None, each))[1] for end, each in zip(self.ends, (one, two), strict=True)]
         if same(*values):
             value = values[0].value
-            return self._tensor(one, two, lambda _: Tensor(self.stack, value))
+            return self._tensor(one, two, path, lambda _: Tensor(self.stack, value))
         at = [self._at(which, leaf) for which, leaf in enumerate((one, two))]
         aval, why = self._aval([one, two], at)
         if aval is None:
             raise _DifferError(f"{path} {why}")
         n = self._choose(at, aval)
-        return self._tensor(one, two, lambda found: found[n])
+        return self._tensor(one, two, path, lambda found: found[n])
 
-    def _tensor(self, one: Any, two: Any, make: Build) -> Build:
-        build = _once(make)
+    def _tensor(self, one: Any, two: Any, path: str, make: Build) -> Build:
+        def named(given: Sequence[Any]) -> Any:
+            made = make(given)
+            self.known.name(made, (str(self.where), path))
+            return made
+
+        build = _once(named)
         self.tensors.append((one, two, build))
         return build
 

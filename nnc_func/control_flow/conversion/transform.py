@@ -335,8 +335,9 @@ class Converter(ast.NodeTransformer):
         self, name: str, arguments: list[str], body: Sequence[ast.stmt], state: Iterable[str], at: ast.AST
     ) -> Any:
         """A block as a function that writes to the variables of the state."""
-        shared = [each for each in state if "." not in each and each in bound(body)]
-        inner = self._scope(body, {*state, *arguments, *(self.known - bound(body))})
+        given = bound(body)
+        shared = [each for each in state if "." not in each and each in given]
+        inner = self._scope(body, {*state, *arguments, *(self.known - given)})
         begin: list[ast.stmt] = [ast.Nonlocal(shared)] if shared else []
         return self._function(name, arguments, [*begin, *(inner or [ast.Pass()])], at)
 
