@@ -149,3 +149,15 @@ def test_extents_that_meet_are_compared_at_later_times_too(stack: Any) -> None:
     one = stack.asarray([1.0, 2.0])
     with pytest.raises(ShapeError, match=r"meet|broadcast|outside"):
         stack.while_loop(lambda x, y: x.shape[0] < 99, body, (one, one * 3), dynamic=True)
+
+
+@STACKS
+def test_a_number_is_spread_over_what_grows(stack: Any) -> None:
+    def body(x: Any) -> Any:
+        y = stack.ops.concat(x, x[:1] * 1.1, axis=0)
+        y[y > 1] = 0.5
+        y[:1] = stack.ops.broadcast_to(stack.asarray(0.25), shape=y.shape)[:1] + y[:1]
+        return None, y
+
+    _, found, _ = stack.while_loop(lambda x: x.shape[0] < 5, body, stack.asarray([0.4, 0.95]), dynamic=True)
+    np.testing.assert_allclose(found.numpy(), [1.15, 0.95, 0.44, 0.715, 0.99], rtol=1e-12)
