@@ -10,13 +10,13 @@ from attrs import define, field, frozen
 
 from nnc_func.autodiff.traced import Traced
 from nnc_func.control_flow.conversion.arrays import Arrays
+from nnc_func.control_flow.conversion.containers import check_containers, containers
 from nnc_func.control_flow.conversion.copies import Copies
 from nnc_func.control_flow.conversion.identities import Identities, Log
 from nnc_func.control_flow.conversion.objects import Objects, content, is_same
 from nnc_func.control_flow.conversion.values import Held, Rows, moving, same
 from nnc_func.errors import ControlFlowError
 from nnc_func.graph.tensors.tensor import Tensor
-from nnc_func.tree import sorted_keys
 
 Key = tuple[Any, ...]
 """Of a place: the number of a variable; or that of an object, and which of its parts. Of a leaf: place and number."""
@@ -140,7 +140,7 @@ class LoopState:
             self._pair_as(self.last, known)
         elif first:
             for key, leaf in leaves.items():  # mostly it is exchanged at the first time
-                if id(leaf) in self.near and not self._is_alone(leaf):
+                if id(leaf) in self.near and not self.is_alone(leaf):
                     self.pairs[key, id(leaf)] = Pair(FIRST, True)
 
     def _lay_out(self) -> None:
@@ -218,7 +218,7 @@ class LoopState:
                 now = self.starts[key].get(id(tensor), False)
                 if type(other) is int:
                     self.near[other] = tensor
-                    if tensor is leaves[key] and self._is_alone(tensor):
+                    if tensor is leaves[key] and self.is_alone(tensor):
                         now = False
                 self.pairs[key, other] = Pair(when if type(now) is bool and now is before else OWN, now)
 
@@ -297,7 +297,7 @@ class LoopState:
             slot.end = Held.of(slot.held.name, self._end(slot, found, changed))
             self._check(slot.held, slot.end)
         self._check_arrays(log)
-        self._check_containers(touched or set(), bool(grown), known)
+        check_containers(self, touched or set(), bool(grown), known)
         bits = self._pairs(known)
         values = [slot.end.leaves[i] for slot in self.slots for i in slot.moving]
         values += self.tensors.values()
@@ -328,14 +328,12 @@ class LoopState:
             was, path = self.contents[n], self.objects.found[n][1]
             if isinstance(now, (set, np.ndarray)):
                 kind = "a set" if isinstance(now, set) else "an array of NumPy"
-                raise ControlFlowError(
-                    f"{self._start()} writes into {path}, which is {kind}; only tensors change in it"
-                )
+                raise ControlFlowError(f"{self.start()} writes into {path}, which is {kind}; only tensors change in it")
             keys = [*was] if isinstance(was, dict) else [*range(len(was))]
             if keys != ([*now] if isinstance(now, dict) else [*range(len(now))]):
                 one, two = (Held.of(path, each).structure for each in (was, now))
                 raise ControlFlowError(
-                    f"{self._start()} carries {path}: it is {one} before, and {two} after one time; begin with what "
+                    f"{self.start()} carries {path}: it is {one} before, and {two} after one time; begin with what "
                     "has the structure that it keeps"
                 )
             for key in keys:
@@ -396,7 +394,8 @@ class LoopState:
 
     # --- what is refused --------------------------------------------------------------------------------
 
-    def _start(self) -> str:
+    def start(self) -> str:
+        """How messages begin."""
         return f"the loop at {self.where} is one of operators, and"
 
     def _check(self, was: Held, now: Held) -> None:
@@ -425,66 +424,7 @@ class LoopState:
                 if isinstance(slot.held.leaves[i], np.ndarray) and id(self.phis[(*slot.key, i)]) in log.before:
                     self.arrays.check(slot.key[0] if len(slot.key) == 1 and slot.held.structure.kind == "leaf" else -1)
 
-    def _check_containers(self, touched: set[int], written: bool, known: Identities) -> None:
-        """Raise ControlFlowError where a list or a dict is written into, and which one that is differs."""
-        rows: list[list[tuple[str, int, Any]]] = [[], []]
-        for slot in self.slots:
-            for row, tree in zip(rows, (slot.held.value, slot.end.value), strict=True):
-                for path, each in _containers(tree, slot.held.name):
-                    original = self.copies.original(each)
-                    row.append((path, id(original), original))
-                    for possible in known.possible(original):
-                        if self.objects.number(possible) in touched:
-                            raise ControlFlowError(
-                                f"{self._start()} writes into {self.objects.path(possible)} by another name than "
-                                f"{path}, which is that {type(possible).__name__} at one time, and another one at "
-                                "another: use one name, or give one of them a copy of its own"
-                            )
-        if not written:
-            return
-        changed = {
-            id(self.copies.original(made)) for _, made, before in self.begun if not is_same(before, content(made))
-        }
-        places: list[dict[int, list[str]]] = [{}, {}]
-        for each, row in zip(places, rows, strict=True):
-            for path, key, _ in row:
-                each.setdefault(key, []).append(path)
-        ends = {path: value for path, _, value in rows[1]}
-        for path, key, value in rows[0]:
-            if key not in changed:
-                continue
-            other = next((each for each in known.possible(ends.get(path))[1:] if each in self.objects), None)
-            if other is not None:
-                raise ControlFlowError(
-                    f"{self._start()} writes into {path}, which is {self.objects.path(other)} at one time and not at "
-                    "another: use one name, or give one of them a copy of its own"
-                )
-            if key not in places[1]:
-                raise ControlFlowError(
-                    f"{self._start()} writes into {path}, then exchanges it for another {type(value).__name__}: write "
-                    "into it each time, or make a new one each time"
-                )
-            differing = {*places[0][key]} ^ {*places[1][key]}
-            alone = len(places[0][key]) == len(places[1][key]) == 1
-            if differing and not (alone and self._is_alone(value)):
-                first = sorted(differing - {path})[0] if differing - {path} else path
-                when = ("before", "after") if first in places[0][key] else ("after", "before")
-                raise ControlFlowError(
-                    f"{self._start()} writes into {path}, which is the same object as {first} {when[0]} a time, and "
-                    f"not {when[1]} it; give one of them a value of its own, such as a copy, "
-                    f"{type(value).__name__}({first})"
-                )
-        both = [{path: key for path, key, _ in row} for row in rows]
-        joined = {key for key, paths in places[1].items() if len(paths) > 1}
-        for path, key, value in rows[1]:
-            if key in joined and both[0].get(path) in changed and len({both[0].get(p) for p in places[1][key]}) > 1:
-                raise ControlFlowError(
-                    f"{self._start()} writes into {path}, which is the same {type(value).__name__} as "
-                    f"{next(p for p in places[1][key] if p != path)} after a time, and not before it; give one of them "
-                    "a value of its own"
-                )
-
-    def _is_alone(self, value: Any) -> bool:
+    def is_alone(self, value: Any) -> bool:
         """Whether only one variable has something."""
         return any(value is each and alone for each, alone in zip(self.before, self.arrays.alone, strict=True))
 
@@ -511,7 +451,7 @@ class LoopState:
             for i in slot.moving:
                 key, first = (*slot.key, i), slot.held.leaves[i]
                 rows[key] = [{**self.starts[key]}, self._one_with(slot.end.leaves[i], known)]
-                if self._is_alone(first) or id(first) not in self.near:
+                if self.is_alone(first) or id(first) not in self.near:
                     rows[key][0].pop(id(first), None)
         again, bits = False, dict[Any, Any]()
         for pair, before, after in self._near(rows):
@@ -525,11 +465,11 @@ class LoopState:
                 self.pairs[pair] = Pair(when if was is None else OWN, before)
                 again = True
             bits[pair] = after
-        for key, pair in self.pairs.items():
-            if key not in bits and pair.when != OWN:
-                self.pairs[key] = Pair(OWN, pair.before)
+        for known_pair, one in self.pairs.items():
+            if known_pair not in bits and one.when != OWN:
+                self.pairs[known_pair] = Pair(OWN, one.before)
                 again = True
-            bits.setdefault(key, False)
+            bits.setdefault(known_pair, False)
         if again:
             raise AgainError
         stack = next((x.stack for x in self.phis.values() if isinstance(x, Tensor)), None)
@@ -591,13 +531,13 @@ class LoopState:
             whole = all(a is b for a, b in zip(leaves, slot.held.leaves, strict=True)) and slot.end.value is slot.root
             value = slot.held.value if whole else Copies(_following(leaves)).of(slot.held.value)
             if not whole:
-                outer = [each for _, each in _containers(slot.held.value, "")] + [
+                outer = [each for _, each in containers(slot.held.value, "")] + [
                     other
-                    for _, each in _containers(slot.end.value, "")
+                    for _, each in containers(slot.end.value, "")
                     for other in known.possible(each)
                     if other in self.objects
                 ]
-                for _, each in _containers(value, ""):
+                for _, each in containers(value, ""):
                     known.part(each, outer, self.where)
             if len(slot.key) == 1:
                 after[slot.key[0]] = value
@@ -615,21 +555,6 @@ class LoopState:
             if both[0] is not both[1] and all(isinstance(each, Tensor) for each in both):
                 known.relate(both[0], both[1], condition)
         return after
-
-
-def _containers(tree: Any, path: str) -> Iterator[tuple[str, Any]]:
-    """Lists and dicts of a tree, each as often as it stands there, with its path."""
-    waiting = [(path, tree)]
-    while waiting:
-        at, each = waiting.pop()
-        if type(each) in (list, dict, Rows):
-            yield at, each
-        if type(each) is Rows:
-            each = each.segments
-        if isinstance(each, dict):
-            waiting += [(f"{at}.{key}", each[key]) for key in sorted_keys(each)]
-        elif isinstance(each, (list, tuple)):
-            waiting += [(f"{at}.{n}", part) for n, part in enumerate(each)]
 
 
 def _keys(content: Any) -> Any:

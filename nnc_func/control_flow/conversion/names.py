@@ -51,7 +51,7 @@ def place(node: ast.expr) -> str | None:
 
 
 def bound(tree: ast.AST | Iterable[ast.AST]) -> set[str]:
-    """Names that are given a value: by assignment, a loop, an import, a definition, a pattern; not by comprehensions."""
+    """Names that are given a value: by assignment, a loop, an import, a definition, a pattern; by no comprehension."""
     found: set[str] = set()
     stored: list[ast.Name] = []
     inner: set[int] = set()
