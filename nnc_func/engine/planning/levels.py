@@ -147,14 +147,29 @@ def levelled(fast: FastMemory, request: Request) -> Levelled:
     """
     slow = _slow(request.device, fast.slow)
     request = evolve(request, streams=1)
-    refused: list[_Search] = []
-    for asked in (request, evolve(request, memory=0)):
-        search = _Search(fast, asked, slow)
-        found = search.found()
-        if found is not None:
-            return found
-        refused.append(search)
-    raise PlanError(_refusal(fast, min(refused, key=lambda search: search.least_bytes)))
+    plain = _Search(fast, request, slow)
+    found = plain.found()
+    if found is None:
+        least = _Search(fast, evolve(request, memory=0), slow)
+        found = least.found()
+        if found is None:
+            raise PlanError(_refusal(fast, min(plain, least, key=lambda search: search.least_bytes)))
+        found = _Search(fast, evolve(request, memory=fast.nbytes), slow).found() or found
+    draft, planned = found
+    return Levelled(draft.graph, planned, _traffic(fast, planned.plan, plain.plain.plan, slow, request.device))
+
+
+def _traffic(fast: FastMemory, plan: Plan, plain: Plan, slow: Place, device: Any) -> Traffic:
+    """What is moved in a plan beyond what the graph itself moves, as it does in the plain one."""
+    spilled = [n for n, place in _moves(plan) if place is not None]
+    fetched = [n for n, place in _moves(plan) if place is None]
+    for own, place in _moves(plain):
+        (fetched if place is None else spilled).remove(own)
+    return Traffic(
+        fast_bytes(plan), dict(plan.elsewhere).get(str(slow), 0), fast_bytes(plain), len(spilled), len(fetched),
+        sum(spilled), sum(fetched), estimated(plan, device), estimated(plain, device),
+        fast.policy if isinstance(fast.policy, str) else name_of(fast.policy),
+    )  # fmt: skip
 
 
 def _slow(device: Any, name: Place) -> Place:
@@ -185,21 +200,20 @@ class _Search:
         self.fast, self.request, self.slow = fast, request, slow
         self.draft = smallest_draft(request)
         self.plain = placed(self.draft)
-        self.least_bytes = self.without = fast_bytes(self.plain.plan)
+        self.least_bytes = fast_bytes(self.plain.plan)
 
-    def found(self) -> Levelled | None:
+    def found(self) -> tuple[Draft, Planned] | None:
         """The plan, if there is one."""
         nbytes, device = self.fast.nbytes, self.request.device
-        self.estimate = estimated(self.plain.plan, device)
-        if self.without <= nbytes:
-            return self._levelled(self.draft, self.plain)
+        if self.least_bytes <= nbytes:
+            return self.draft, self.plain
         self.spillable = spillable(self.draft)
         problem = self.spillable.problem
         least = [self._planned(problem.least)]
-        if fast_bytes(least[0][1].plan) <= nbytes or problem.least.peak <= nbytes:
-            least += [self._planned(answered(self.fast.chooses, problem, problem.least.peak))]
+        if fast_bytes(least[0][1].plan) > nbytes:
+            least.append(self._planned(answered(self.fast.chooses, problem, problem.least.peak)))
         taken = [fast_bytes(each.plan) for _, each, _ in least]
-        self.least_bytes = min(self.without, *taken)
+        self.least_bytes = min(self.least_bytes, *taken)
         if self.least_bytes > nbytes:
             return None
         within = [each for each, size in zip(least, taken, strict=True) if size <= nbytes]
@@ -208,22 +222,30 @@ class _Search:
         if early is not None and fast_bytes(early[1].plan) <= nbytes:
             sooner = estimated(early[1].plan, device).together < estimated(planned.plan, device).together
             draft, planned = early if sooner else (draft, planned)
-        return self._levelled(draft, planned)
+        return draft, planned
 
     def _tries(self) -> Iterator[tuple[Draft, Planned, Movement]]:
-        """Plans that fit, of the policy's answers to a capacity that is less by what the last one took too much."""
+        """Plans that fit, of the policy's answers to a capacity that is less by what the last one took too much.
+
+        Behind one that fits, and is not the first, comes one of a capacity between it and the last one that did not.
+        """
         nbytes, problem = self.fast.nbytes, self.spillable.problem
-        target, met = nbytes, -1
+        target, failed, seen = nbytes, nbytes, set[frozenset[int]]()
         for _ in range(TRIES):
             movement = answered(self.fast.chooses, problem, max(target, problem.least.peak))
-            if movement.peak == met:
+            if movement.dropped in seen:
                 return
+            seen.add(movement.dropped)
             draft, planned, _ = self._planned(movement)
-            taken, met = fast_bytes(planned.plan), movement.peak
+            taken = fast_bytes(planned.plan)
             if taken <= nbytes:
                 yield draft, planned, movement
-                return
-            target = min(target, movement.peak) - (taken - nbytes)
+                if failed == nbytes:
+                    return
+                target = (target + failed) // 2
+            else:
+                failed = target
+                target = min(target, movement.peak) - (taken - nbytes)
 
     def _planned(self, movement: Movement, fetched: dict[int, int] | None = None) -> tuple[Draft, Planned, Movement]:
         gaps = self.spillable.problem.gaps
@@ -245,21 +267,6 @@ class _Search:
         if all(at[number] == problem.gaps[number].end for number in movement.dropped):
             return None
         return self._planned(movement, at)[:2]
-
-    def _levelled(self, draft: Draft, planned: Planned) -> Levelled:
-        plan, before = planned.plan, _moves(self.plain.plan)
-        moves = _moves(plan)
-        spilled = [n for n, place in moves if place is not None]
-        fetched = [n for n, place in moves if place is None]
-        for own, place in before:  # the graph's own
-            (fetched if place is None else spilled).remove(own)
-        traffic = Traffic(
-            fast_bytes(plan), dict(plan.elsewhere).get(str(self.slow), 0), self.without, len(spilled), len(fetched),
-            sum(spilled), sum(fetched), estimated(plan, self.request.device), self.estimate,
-            name_of(self.fast.chooses) if not isinstance(self.fast.policy, str) else self.fast.policy,
-        )  # fmt: skip
-        return Levelled(draft.graph, planned, traffic)
-
 
 def _moves(plan: Plan) -> list[tuple[int, Place]]:
     """The bytes of each copy from place to place, and whereto."""

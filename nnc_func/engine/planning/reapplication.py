@@ -43,6 +43,7 @@ class Reapplication:
         self.instead: dict[Value, Value] = {}
         self.made: dict[Node, None] = {}
         self.events: dict[Any, Value] = {}
+        self._behind: dict[tuple[Value, Any], Value] = {}  # a value as the last barrier lets it pass, by place
 
     @property
     def outcome(self) -> ComputationGraph:
@@ -63,10 +64,11 @@ class Reapplication:
 
     def moved(self, value: Value, place: Any, origin: Any) -> Value:
         """A copy of a value in a place, another one each time: behind a barrier if it is not the first."""
-        items = transfer.canonical({"place": place})
+        items, whole = transfer.canonical({"place": place}), value
+        value = self._behind.get((whole, place), value)
         found = self._applied(transfer, (value,), items, origin)
         while found in self.made:
-            value = self.apply(after, (value, value), (), origin)
+            value = self._behind[whole, place] = self.apply(after, (value, value), (), origin)
             found = self._applied(transfer, (value,), items, origin)
         self.made[found] = None
         return found.result(0)

@@ -6,6 +6,7 @@ That graph says what is moved by the operator `transfer`, so that whatever reads
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import copy
 from typing import Any
 
 from attrs import evolve, frozen
@@ -13,10 +14,13 @@ from attrs import evolve, frozen
 from nnc_func.engine.plan_rows import ARENA, LENT, NEXT, OUTPUT
 from nnc_func.engine.planning.alternatives import Alternatives
 from nnc_func.engine.planning.committing import arrangement
-from nnc_func.engine.planning.draft import Draft, Row
+from nnc_func.engine.planning.draft import Draft
+from nnc_func.engine.planning.in_place_reuse import overwritable
+from nnc_func.engine.planning.output_borrowing import lenders
 from nnc_func.engine.planning.passes import through
 from nnc_func.engine.planning.reapplication import Reapplication
 from nnc_func.engine.spilling import Movement, SpillProblem
+from nnc_func.facets.kernels import Kernel
 from nnc_func.facets.places import Place, given
 from nnc_func.graph.node import Node, Value
 
@@ -62,9 +66,12 @@ def spillable(draft: Draft) -> Spillable:
     ]
     rows, touches, scratch, clean = list[int](), dict[int, list[int]](), list[int](), set[int]()
     complete: dict[int, int] = {}
+    finished: dict[int, list[int]] = {}
+    for storage, at in draft.finished.items():
+        finished.setdefault(at, []).append(storage)
     for t, row in enumerate(draft.instructions):
         if row.is_view:
-            complete.update({s: len(rows) - 1 for s, at in draft.finished.items() if at == t})
+            complete.update(dict.fromkeys(finished.get(t, ()), len(rows) - 1))
             continue
         own = {storage for _, storage in row.scratch}
         for storage in draft.touched[t]:
@@ -74,17 +81,23 @@ def spillable(draft: Draft) -> Spillable:
         if type(row.node) is Node and row.node.op.place is given and slots[row.operands[0]].aval.place is not None:
             clean.update(slots[slot].storage for slot in row.results)
         rows.append(t)
+    alone = {n for n, s in enumerate(storages) if storages[draft.root(n)].kind in (NEXT, OUTPUT)}
+    for storage in alone.difference(lenders(draft)).intersection(touches):
+        touches[storage] = sorted({0, *touches[storage]})  # nothing else lives there before it is made
     number = {storage: at for at, storage in enumerate(touches)}
-    overwrites = {}
+    overwrites, single = {}, copy(draft)
+    single.alike = {}  # negotiation may have given alike applications several kernels
+    over = overwritable(single)
     for step, t in enumerate(rows):
         pairs = [
             (number[made], [number[home] for home in homes if home in number])
-            for made, homes, _ in draft.overwritable[t]
-            if made in number
+            for made, homes, _ in over[t]
+            if made in number and made not in alone
         ]
         if pairs:
             overwrites[step] = pairs
     wanted = [*draft.outputs, *(slot for _, slot in draft.updates)]
+    parted = _read_in_parts(draft)
     problem = SpillProblem(
         [draft.aligned(storages[storage].nbytes) for storage in touches],
         [*touches.values()],
@@ -92,7 +105,7 @@ def spillable(draft: Draft) -> Spillable:
         overwrites,
         {number[storage]: step for storage, step in complete.items() if storage in number},
         clean=[number[storage] for storage in clean if storage in number],
-        kept=[number[storage] for storage in touches if storage not in base or storage in _read_in_parts(draft)],
+        kept=[number[storage] for storage in touches if storage not in base or storage in parted],
         lasting={number[s] for slot in wanted if (s := slots[slot].storage) in number},
     )
     return Spillable(draft, problem, rows, [base.get(storage) for storage in touches])
@@ -160,24 +173,21 @@ def rebuilt(found: Spillable, movement: Movement, fetched: Mapping[int, int], sl
             assert value is not None
             held[number] = making.moved(making.at(value), slow, value.node.origin)
     graph, sequence = making.outcome, [*making.made]
-    before = {making.latest[row.node]: row for row in instructions if row.node in making.latest}
-    passes = evolve(draft.request.passes, negotiate=lambda each: _as_before(each, before))
+    passes = evolve(draft.request.passes, negotiate=lambda each: each)  # that has been done
     alternatives = Alternatives(evolve(draft.request, graph=graph, sequence=sequence, passes=passes))
+    had = {making.latest[row.node]: row.kernel for row in instructions if row.node in making.latest}
+    _run_by(alternatives.root, {node: kernel for node, kernel in had.items() if kernel is not None})
     planned = alternatives.root.kernels
     count = len(alternatives.sequence) if early is None else sum(node in planned for node in sequence[:early])
     arranged = evolve(arrangement(alternatives.sequence, count, planned), loose=draft.arrangement.loose)
     made = through(passes.commit, alternatives.draft(arranged))
     made.order = draft.order
+    made.negotiated = {making.latest[node] for node in draft.negotiated}
     return through(passes.allocate, made)
 
 
-def _as_before(draft: Draft, before: Mapping[Any, Row]) -> Draft:
+def _run_by(draft: Draft, kernels: Mapping[Any, Kernel]) -> None:
     """Run each application by the kernel that it had before anything was moved: so it rounds alike."""
-    changes = {}
-    for t, row in enumerate(draft.instructions):
-        had = before.get(row.node)
-        if had is not None and had.kernel is not None and row.kernel is not None and had.kernel is not row.kernel:
-            changes[t] = had.kernel, [aval for aval, _ in had.scratch]
-    if changes:
-        draft.run_by(changes)
-    return draft
+    other = {node: kernel for node, kernel in kernels.items() if draft.kernels[node] is not kernel}
+    draft.kernels = {**draft.kernels, **other}
+    draft.alike = {a: b for a, b in draft.alike.items() if a not in other and b not in other}

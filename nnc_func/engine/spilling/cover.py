@@ -20,7 +20,7 @@ from nnc_func.engine.spilling.furthest import furthest
 from nnc_func.engine.spilling.problem import SpillProblem, simulated
 
 ROUNDS = 400  # of the search
-WORK = 400_000  # gaps that the search looks at, at most: of large problems it has fewer rounds
+WORK = 150_000  # gaps that the search looks at, at most: of large problems it has fewer rounds
 Numbers = NDArray[Any]
 MOST = 4  # gaps that are taken out at once
 
