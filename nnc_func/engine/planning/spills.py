@@ -188,6 +188,6 @@ def rebuilt(found: Spillable, movement: Movement, fetched: Mapping[int, int], sl
 
 def _run_by(draft: Draft, kernels: Mapping[Any, Kernel]) -> None:
     """Run each application by the kernel that it had before anything was moved: so it rounds alike."""
-    other = {node: kernel for node, kernel in kernels.items() if draft.kernels[node] is not kernel}
+    other = {node: kernel for node, kernel in kernels.items() if draft.kernels.get(node, kernel) is not kernel}
     draft.kernels = {**draft.kernels, **other}
     draft.alike = {a: b for a, b in draft.alike.items() if a not in other and b not in other}

@@ -22,6 +22,7 @@ from nnc_func.engine.spilling.problem import SpillProblem, simulated
 ROUNDS = 400  # of the search
 WORK = 150_000  # gaps that the search looks at, at most: of large problems it has fewer rounds
 Numbers = NDArray[Any]
+FREE = 1e-3  # bytes, of what costs nothing
 MOST = 4  # gaps that are taken out at once
 
 
@@ -48,6 +49,7 @@ class Choice:
         self.start = np.array([gap.start for gap in gaps], np.int64)
         self.end = np.array([gap.end for gap in gaps], np.int64)
         self.size = np.array([problem.sizes[gap.value] for gap in gaps], np.int64)
+        self.fetched = np.array(problem.costs, np.int64)
         self.is_clean = np.array([gap.value in problem.clean for gap in gaps], bool)
         self.times = np.zeros(len(problem.sizes), np.int64)  # that each value is brought back
         self.writes = np.array([step in problem.overwrites for step in range(len(problem))], bool)
@@ -73,12 +75,12 @@ class Choice:
     def cost(self, number: int) -> int:
         """Bytes that one more gap in slow memory moves."""
         written = not self.is_clean[number] and not self.times[self.value[number]]
-        return int(self.size[number]) * (2 if written else 1)
+        return int(self.fetched[number]) + (int(self.size[number]) if written else 0)
 
     def costs(self) -> Numbers:
         """The same of all gaps."""
         written = ~self.is_clean & (self.times[self.value] == 0)
-        return self.size * (1 + written)
+        return self.fetched + self.size * written
 
     def fits(self, number: int) -> bool:
         """Whether there is room to spend a gap in fast memory again."""
@@ -116,11 +118,11 @@ class Choice:
         """
         if not (self.over > 0).any():
             return True
-        rates = self.most() / self.costs()
+        rates = self.most() / np.maximum(self.costs(), FREE)
         rates[[*self.dropped, *forbidden]] = 0
         while rates.any():
             number = int(rates.argmax())
-            rates[number] = self.gain(number) / self.cost(number)
+            rates[number] = self.gain(number) / max(self.cost(number), FREE)
             if rates[number] and int(rates.argmax()) == number:
                 written = self.times[self.value[number]]
                 self.change(number)

@@ -108,8 +108,8 @@ class _Model:
         """A gap in slow memory wants its value written there, and a step has room."""
         gaps, sizes = problem.gaps, problem.sizes
         model = cls(gcd(*sizes) or 1)
-        for gap in gaps:
-            model._decision(sizes[gap.value])
+        for nbytes in problem.costs:
+            model._decision(nbytes)
         written = {value: model._decision(sizes[value]) for value in sorted({g.value for g in gaps} - problem.clean)}
         for number, gap in enumerate(gaps):
             if gap.value in written:

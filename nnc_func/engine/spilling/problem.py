@@ -60,7 +60,7 @@ class SpillProblem:
     complete
         For values that are made in parts the step that makes the last one. They are not moved before.
     clean
-        Values that slow memory has from the beginning: they are never written there.
+        Values that slow memory has from the beginning: they are never written there, and what makes one brings it.
     kept
         Values that are not moved.
     lasting
@@ -122,6 +122,17 @@ class SpillProblem:
             if value not in still and self.sizes[value]
             for start, end in pairwise(touched)
             if start >= self.complete.get(value, 0)
+        )
+
+    @cached_property
+    def costs(self) -> tuple[int, ...]:
+        """For each gap the bytes that are brought back if it is spent in slow memory.
+
+        What slow memory has is brought later then, and no second time, where the gap is behind its being made.
+        """
+        return tuple(
+            0 if value in self.clean and start == self.touches[value][0] else self.sizes[value]
+            for value, start, _ in self.gaps
         )
 
     @cached_property
@@ -230,7 +241,7 @@ def simulated(problem: SpillProblem, dropped: Iterable[int]) -> Movement:
     for step in problem.overwrites:
         loads[step] -= problem.saved(step, chosen)
     spilled = {gaps[number].value for number in chosen} - problem.clean
-    fetched = sum(sizes[gaps[number].value] for number in chosen)
+    fetched = sum(map(problem.costs.__getitem__, chosen))
     return Movement(chosen, loads, sum(map(sizes.__getitem__, spilled)), fetched)
 
 

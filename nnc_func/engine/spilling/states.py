@@ -49,7 +49,7 @@ def fewest(problem: SpillProblem, capacity: int, most: int = MOST) -> Collection
                 if rest - problem.saved(step, more) > capacity:
                     continue
                 fresh = {gaps[number].value for number in more} - written - problem.clean
-                total = moved + sum(sizes[gaps[number].value] for number in more) + sum(map(sizes.__getitem__, fresh))
+                total = moved + sum(map(problem.costs.__getitem__, more)) + sum(map(sizes.__getitem__, fresh))
                 if total >= best:
                     continue
                 open_values = frozenset(v for v in written | fresh if gaps[last[v]].start > step)
