@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -36,7 +37,7 @@ def walked(problem: SpillProblem, dropped: Collection[int]) -> tuple[list[int], 
         alive = {}
         for value, touched in enumerate(problem.touches):
             end = len(problem) if value in problem.lasting else touched[-1]
-            between_two = [Gap(value, a, b) for a, b in zip(touched, touched[1:], strict=False) if a < step < b]
+            between_two = [Gap(value, a, b) for a, b in pairwise(touched) if a < step < b]
             if touched[0] <= step <= end and not away.intersection(between_two):
                 alive[value] = problem.sizes[value]
         taken: set[int] = set()

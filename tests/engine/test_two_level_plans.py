@@ -1,4 +1,4 @@
-"""Plans in two levels of memory are verified, kept and drawn as others (engine.planning.spills, engine.verifying)."""
+"""Plans in two levels are verified, kept and drawn as others (`engine/planning/spills`, `engine/verifying`)."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_to_bring_a_value_over_one_that_is_alive_is_refused() -> None:
                 mine = plan.buffers[number]
                 together = b.lower < mine.upper and mine.lower < b.upper
                 if other != number and b.kind == "arena" and b.place == place and together and b.nbytes:
-                    with pytest.raises(PlanError, match="overlap|takes bytes"):
+                    with pytest.raises(PlanError, match=r"overlap|takes bytes"):
                         evolve(plan, buffers=exchanged(plan.buffers, number, offset=b.offset)).verify()
                     tried += 1
                     break
@@ -92,7 +92,7 @@ def test_to_bring_a_value_back_before_it_was_written_is_refused() -> None:
 def test_to_leave_a_move_out_is_refused() -> None:
     plan = program().plan
     for t in (*transfers(plan, "slow"), *transfers(plan, None)):
-        with pytest.raises(PlanError, match="which nothing has made yet|starts at|alive"):
+        with pytest.raises(PlanError, match=r"which nothing has made yet|starts at|alive"):
             evolve(plan, instructions=(*plan.instructions[:t], *plan.instructions[t + 1 :])).verify()
 
 
@@ -100,9 +100,7 @@ def test_a_kernel_that_reads_slow_memory_is_refused() -> None:
     plan = program().plan
     for t in transfers(plan, None):
         (source,), (fetched,) = plan.instructions[t].operands, plan.instructions[t].results
-        reader = next(
-            i for i in range(t + 1, len(plan.instructions)) if fetched in plan.instructions[i].operands
-        )
+        reader = next(i for i in range(t + 1, len(plan.instructions)) if fetched in plan.instructions[i].operands)
         if plan.instructions[reader].view:
             continue
         operands = tuple(source if slot == fetched else slot for slot in plan.instructions[reader].operands)

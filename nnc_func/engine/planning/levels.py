@@ -14,7 +14,7 @@ from nnc_func.engine.planning.draft import Draft
 from nnc_func.engine.planning.overlap import Estimate, estimated, moving_seconds
 from nnc_func.engine.planning.planner import Planned, placed, smallest_draft
 from nnc_func.engine.planning.request import Request
-from nnc_func.engine.planning.spills import Spillable, rebuilt, spillable
+from nnc_func.engine.planning.spills import rebuilt, spillable
 from nnc_func.engine.spilling import POLICIES, Movement, Policy, answered
 from nnc_func.engine.spilling.prefetch import prefetched
 from nnc_func.errors import PlanError
@@ -91,7 +91,8 @@ class Traffic:
     def __str__(self) -> str:
         saved = f"{sized(self.fast_bytes)} of fast memory instead of {sized(self.without)}"
         longer = self.estimate.together / self.estimate_without.together if self.estimate_without.together else 1.0
-        return f"{saved}: {self.spills} spills and {self.fetches} fetches of {sized(self.moved)}, {longer:.2f} times as long"
+        moved = f"{self.spills} spills and {self.fetches} fetches of {sized(self.moved)}"
+        return f"{saved}: {moved}, {longer:.2f} times as long"
 
 
 @frozen(eq=False)
@@ -176,8 +177,8 @@ def _slow(device: Any, name: Place) -> Place:
     places: tuple[str, ...] = getattr(device, "places", ())
     if len(places) < 2:
         raise PlanError(
-            f"two levels of memory are two places, and {device!r} has one; compose the stack on a device that has both: "
-            f"Places(fast={device!r}, slow={device!r})"
+            f"two levels of memory are two places, and {device!r} has one; compose the stack on a device that has "
+            f"both: Places(fast={device!r}, slow={device!r})"
         )
     place = settled(places[1] if name is None else name, places)
     if place is None:
@@ -268,6 +269,7 @@ class _Search:
             return None
         return self._planned(movement, at)[:2]
 
+
 def _moves(plan: Plan) -> list[tuple[int, Place]]:
     """The bytes of each copy from place to place, and whereto."""
     moved = [plan.slots[i.results[0]].aval for i in plan.instructions if i.op.place is given]
@@ -279,17 +281,16 @@ def _refusal(fast: FastMemory, search: _Search) -> str:
     problem, draft, least = search.spillable.problem, search.draft, search.least_bytes
     loads = problem.least.loads
     step = loads.index(max(loads))
-    row = draft.instructions[search.spillable.rows[step]]
+    row, scratch = draft.instructions[search.spillable.rows[step]], problem.scratch[step]
     where = describe(row.node.origin)
     alone = sum(size for size, touched in zip(problem.sizes, problem.touches, strict=True) if step in touched)
-    beside = loads[step] - alone - problem.scratch[step] + problem.saved(step, range(len(problem.gaps)))
+    beside = loads[step] - alone - scratch + problem.saved(step, range(len(problem.gaps)))
     stays = f", and {_told(beside)} beside it stay, which are results or not whole yet" if beside > 0 else ""
     return (
-        f"the fast memory of {draft.graph.name!r} is {_told(fast.nbytes)}; the least found is {_told(least)}, with "
-        f"{len(problem.gaps)} moves asked of slow memory {str(search.slow)!r}: instruction {search.spillable.rows[step]}, "
-        f"{row.node.op.name}{f' (built at {where})' if where else ''}, reads and makes {_told(alone)} with "
-        f"{_told(problem.scratch[step])} of scratch{stays}. Give {least} bytes or more, or a graph that needs less: a "
-        "smaller batch, say"
+        f"the fast memory of {draft.graph.name!r} is {_told(fast.nbytes)}; the least found is {_told(least)}, with all "
+        f"else moved to {str(search.slow)!r}: instruction {search.spillable.rows[step]}, {row.node.op.name}"
+        f"{f' (built at {where})' if where else ''}, reads and makes {_told(alone)} with {_told(scratch)} of scratch"
+        f"{stays}. Give {least} bytes or more, or a graph that needs less: a smaller batch, say"
     )
 
 

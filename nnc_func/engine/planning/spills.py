@@ -61,9 +61,7 @@ def spillable(draft: Draft) -> Spillable:
     for value, slot in draft.slot_of.items():
         if slots[slot].is_whole and not slots[slot].is_view:
             base.setdefault(slots[slot].storage, value)
-    fresh = [
-        s.place is None and s.nbytes > 0 and storages[draft.root(n)].kind in FRESH for n, s in enumerate(storages)
-    ]
+    fresh = [s.place is None and s.nbytes > 0 and storages[draft.root(n)].kind in FRESH for n, s in enumerate(storages)]
     rows, touches, scratch, clean = list[int](), dict[int, list[int]](), list[int](), set[int]()
     complete: dict[int, int] = {}
     finished: dict[int, list[int]] = {}
@@ -149,9 +147,10 @@ def rebuilt(found: Spillable, movement: Movement, fetched: Mapping[int, int], sl
     for number in sorted(movement.dropped, key=lambda n: (problem.gaps[n].end, n)):
         fetches.setdefault(fetched[number], []).append(problem.gaps[number].value)
     spills: dict[int, list[int]] = {}
-    for value in sorted({problem.gaps[n].value for n in movement.dropped} - problem.clean):
-        at = problem.complete.get(value, problem.touches[value][0])
-        spills.setdefault(at, []).append(value)
+    for number in sorted({problem.gaps[n].value for n in movement.dropped} - problem.clean):
+        at = problem.complete.get(number, problem.touches[number][0])
+        spills.setdefault(at, []).append(number)
+    values: list[Any] = found.values  # those that are moved are the graph's
     held: dict[int, Value] = {}  # by value: its copy in slow memory
     early, view = None, 0
     for step, (t, node) in enumerate(zip(found.rows, nodes, strict=True)):
@@ -160,8 +159,7 @@ def rebuilt(found: Spillable, movement: Movement, fetched: Mapping[int, int], sl
                 making.at(row.node)
         view = t
         for number in fetches.get(step, ()):
-            value = found.values[number]
-            assert value is not None
+            value = values[number]
             source = held[number] if number in held else making.at(value.node.args[0])
             making.instead[value] = making.moved(source, None, node.origin)
         if early is None and t >= draft.commit:
@@ -169,9 +167,7 @@ def rebuilt(found: Spillable, movement: Movement, fetched: Mapping[int, int], sl
         if type(node) is Node:
             making.run(node)
         for number in spills.get(step, ()):
-            value = found.values[number]
-            assert value is not None
-            held[number] = making.moved(making.at(value), slow, value.node.origin)
+            held[number] = making.moved(making.at(values[number]), slow, values[number].node.origin)
     graph, sequence = making.outcome, [*making.made]
     passes = evolve(draft.request.passes, negotiate=lambda each: each)  # that has been done
     alternatives = Alternatives(evolve(draft.request, graph=graph, sequence=sequence, passes=passes))

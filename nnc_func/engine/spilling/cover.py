@@ -80,7 +80,8 @@ class Choice:
     def costs(self) -> Numbers:
         """The same of all gaps."""
         written = ~self.is_clean & (self.times[self.value] == 0)
-        return self.fetched + self.size * written
+        found: Numbers = self.fetched + self.size * written
+        return found
 
     def fits(self, number: int) -> bool:
         """Whether there is room to spend a gap in fast memory again."""
@@ -107,8 +108,10 @@ class Choice:
         """For each gap no less than that: as if there were as many too many at each of its steps as together."""
         above = np.maximum(self.over, 0)
         total, count = (np.concatenate(([0], np.cumsum(each))) for each in (above, above > 0))
-        spared = np.minimum(total[self.end] - total[self.start + 1], self.size * (count[self.end] - count[self.start + 1]))
-        return spared + np.where(self.writes[self.start], np.minimum(above[self.start], self.size), 0)
+        first, last = self.start + 1, self.end
+        spared: Numbers = np.minimum(total[last] - total[first], self.size * (count[last] - count[first]))
+        spared += np.where(self.writes[self.start], np.minimum(above[self.start], self.size), 0)
+        return spared
 
     def cover(self, forbidden: Collection[int] = ()) -> bool:
         """Spend gaps in slow memory until no step has too much; False: those that are not forbidden do not suffice.
@@ -172,7 +175,7 @@ class Cover:
     --------
     Of two that spare enough, the one that slow memory has already is not written there:
 
-    >>> problem = SpillProblem([8, 8, 16], [(0, 5), (1, 4), (2, 3)], [0] * 6, clean=[1])
+    >>> problem = SpillProblem([8, 8, 16], [(0, 5), (1, 2, 5), (3, 4)], [0] * 6, clean=[1])
     >>> simulated(problem, Cover()(problem, 24))
     <movement: peak 24, 8 bytes moved>
     """

@@ -9,7 +9,6 @@ from collections.abc import Callable, Collection, Sequence
 from importlib import import_module
 from importlib.util import find_spec
 from math import ceil, gcd
-from typing import Any
 
 from attrs import define, field, frozen
 

@@ -49,7 +49,7 @@ def drawn(steps: int, values: int, seed: int, *, clean: float = 0.2, uses: int =
         first = random.randrange(steps)
         later = random.sample(range(first + 1, steps), min(steps - first - 1, random.randint(0, uses)))
         touches.append((first, *sorted(later)))
-    overwrites = {}
+    overwrites: dict[int, list[tuple[int, list[int]]]] = {}
     for made, touched in enumerate(touches):
         homes = [v for v, others in enumerate(touches) if touched[0] in others[1:] and sizes[v] == sizes[made]]
         if homes and random.random() < 0.5:
