@@ -241,6 +241,7 @@ def test_pictures_and_tables_show_both_levels() -> None:
     plan = program().plan
     for text in (plan.to_svg(), plan.to_html()):
         assert "transfer" in text
+        assert "on slow" in text
     fast, slow = (plan.to_csv(place).splitlines() for place in (None, "slow"))
     assert len(fast) + len(slow) - 2 == len(plan.planned)
     assert len(slow) > 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -25,7 +26,8 @@ from nnc_func.graph.origin import describe
 from nnc_func.graph.pictures.svg import sized
 from nnc_func.graph.rules.cost import work_of
 
-TRIES = 8  # answers of a policy to one capacity, each stricter than the last
+TRIES = 8  # answers of a policy to one capacity
+EARLY = 3  # plans in which values are brought back early, each with less room for that than the last
 
 
 @frozen
@@ -162,10 +164,9 @@ def levelled(fast: FastMemory, request: Request) -> Levelled:
 
 def _traffic(fast: FastMemory, plan: Plan, plain: Plan, slow: Place, device: Any) -> Traffic:
     """What is moved in a plan beyond what the graph itself moves, as it does in the plain one."""
-    spilled = [n for n, place in _moves(plan) if place is not None]
-    fetched = [n for n, place in _moves(plan) if place is None]
-    for own, place in _moves(plain):
-        (fetched if place is None else spilled).remove(own)
+    moves = [*(_moves(plan) - _moves(plain)).elements()]
+    spilled = [nbytes for nbytes, place in moves if place is not None]
+    fetched = [nbytes for nbytes, place in moves if place is None]
     return Traffic(
         fast_bytes(plan), dict(plan.elsewhere).get(str(slow), 0), fast_bytes(plain), len(spilled), len(fetched),
         sum(spilled), sum(fetched), estimated(plan, device), estimated(plain, device),
@@ -220,7 +221,7 @@ class _Search:
         within = [each for each, size in zip(least, taken, strict=True) if size <= nbytes]
         draft, planned, movement = min([*self._tries(), *within], key=lambda each: each[2].moved)
         early = self._prefetched(movement)
-        if early is not None and fast_bytes(early[1].plan) <= nbytes:
+        if early is not None:
             sooner = estimated(early[1].plan, device).together < estimated(planned.plan, device).together
             draft, planned = early if sooner else (draft, planned)
         return draft, planned
@@ -255,7 +256,7 @@ class _Search:
         return draft, placed(draft), movement
 
     def _prefetched(self, movement: Movement) -> tuple[Draft, Planned] | None:
-        """The plan in which values are brought back before they are wanted; None where none is."""
+        """The plan in which values are brought back before they are wanted; None where there is no room for that."""
         asked, found = self.request, self.spillable
         problem = found.problem
         rows = [self.draft.instructions[t].node for t in found.rows]
@@ -264,16 +265,23 @@ class _Search:
             number: moving_seconds(asked.device, problem.sizes[problem.gaps[number].value], self.slow, None)
             for number in movement.dropped
         }
-        at = prefetched(problem, movement, self.fast.nbytes, seconds, fetching)
-        if all(at[number] == problem.gaps[number].end for number in movement.dropped):
-            return None
-        return self._planned(movement, at)[:2]
+        capacity = self.fast.nbytes
+        for _ in range(EARLY):
+            at = prefetched(problem, movement, capacity, seconds, fetching)
+            if all(at[number] == problem.gaps[number].end for number in movement.dropped):
+                break
+            draft, planned, _ = self._planned(movement, at)
+            excess = fast_bytes(planned.plan) - self.fast.nbytes
+            if excess <= 0:
+                return draft, planned
+            capacity -= excess
+        return None
 
 
-def _moves(plan: Plan) -> list[tuple[int, Place]]:
-    """The bytes of each copy from place to place, and whereto."""
+def _moves(plan: Plan) -> Counter[tuple[int, Place]]:
+    """The bytes of each copy from place to place, and whereto: how many there are."""
     moved = [plan.slots[i.results[0]].aval for i in plan.instructions if i.op.place is given]
-    return [(aval.nbytes, aval.place) for aval in moved]
+    return Counter((aval.nbytes, aval.place) for aval in moved)
 
 
 def _refusal(fast: FastMemory, search: _Search) -> str:
