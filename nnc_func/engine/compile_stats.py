@@ -8,6 +8,7 @@ from attrs import field, frozen
 
 if TYPE_CHECKING:
     from nnc_func.engine.planning.answers import Recomputation
+    from nnc_func.engine.planning.levels import Traffic
 
 
 @frozen
@@ -27,6 +28,8 @@ class Stats:
     bind_calls
         Instructions that call `bind` of a device's layer, whose results are copied to where they are planned; a layer
         with a `writing` of its own saves the copies.
+    traffic
+        What is moved between two levels of memory, of an engine with a fast memory; None: it has none.
     """
 
     before: Any
@@ -36,6 +39,7 @@ class Stats:
     plan_seconds: float
     recomputation: Recomputation | None = None
     bind_calls: int = 0
+    traffic: Traffic | None = None
 
 
 def plannable(device: Any) -> bool:

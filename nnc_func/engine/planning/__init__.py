@@ -20,4 +20,6 @@
 - ``alternatives``: plans several drafts and keeps the one with the fewest bytes.
 - ``budgets``, ``recomputed``: plan within a budget of memory, by computing values again; ``answers``: what strategies
   answer as plans, and the least of these; ``unavoidable``: what no plan goes without.
+- ``levels``, ``spills``: plan within a small fast memory, by moving values to a slow one; ``overlap``: how long that
+  takes, beside kernels. ``reapplication``: makes the graphs in which values are computed again, or moved.
 """
