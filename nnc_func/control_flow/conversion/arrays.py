@@ -24,7 +24,7 @@ class Arrays:
 
     def __init__(self, before: Sequence[Any], names: Sequence[str], where: Any) -> None:
         self.before, self.names, self.where = before, names, where
-        self.alone = [sys.getrefcount(before[n]) <= 3 for n in range(len(before))]
+        self.alone = [sys.getrefcount(before[n]) <= 3 and not _shows_others(before[n]) for n in range(len(before))]
         self.copies: dict[int, tuple[Any, int]] = {}
 
     def copied(self) -> list[Any]:
@@ -60,3 +60,8 @@ class Arrays:
             return each
         original = self.before[found[1]]
         return original if each.tobytes() == original.tobytes() else each
+
+
+def _shows_others(value: Any) -> bool:
+    """Whether an array is a view of something that somebody else has, too."""
+    return type(value) is np.ndarray and value.base is not None and sys.getrefcount(value.base) > 2

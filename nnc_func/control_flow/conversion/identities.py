@@ -78,6 +78,7 @@ class Identities:
         self.made: list[tuple[int, int, Any]] = []  # of a tensor, which other, and what was known of the two before
         self.loops: dict[Any, Any] = {}  # what was found of loops of converted code, by where they stand
         self.names: dict[int, tuple[ref[Tensor], Any]] = {}  # where tensors were made that are one of others
+        self.standing: dict[int, tuple[Any, int]] = {}  # of a time of a loop: what it is at its beginning, perhaps
         self.parted: dict[int, tuple[Any, list[int], str]] = {}
 
     # --- tensors ----------------------------------------------------------------------------------------
@@ -143,7 +144,7 @@ class Identities:
     @contextmanager
     def block(self) -> Iterator[Log]:
         """While a block is traced: afterwards tensors have what they had, and what it said of them is forgotten."""
-        log, first = Log(), len(self.made)
+        log, first, standing = Log(), len(self.made), len(self.standing)
         self.logs.append(log)
         try:
             yield log
@@ -164,6 +165,8 @@ class Identities:
                 else:
                     self.related[key][1][other] = before
             del self.made[first:]
+            for key in [*self.standing][standing:]:
+                del self.standing[key]
 
     # --- containers -------------------------------------------------------------------------------------
 
@@ -177,6 +180,26 @@ class Identities:
         """A list or a dict, and all that it may be."""
         entry = self.parted.get(id(value))
         return [value, *(self.parted[key][0] for key in entry[1])] if entry is not None else [value]
+
+    def stand_for(self, made: Any, original: Any) -> None:
+        """Say that a list, a dict or a tuple is what another one is at one time, and another one at another."""
+        self.standing[id(made)] = (made, id(original))
+
+    def may_be_same(self, one: Any, other: Any) -> bool:
+        """Whether two lists, dicts or tuples may be one, as a tensor decides."""
+        if not isinstance(one, (list, dict, tuple)) or type(one) is not type(other):
+            return False
+        return not self._numbers(one).isdisjoint(self._numbers(other))
+
+    def _numbers(self, value: Any) -> set[int]:
+        """The identities that something may have."""
+        found = {id(value)}
+        if id(value) in self.standing:
+            found.add(self.standing[id(value)][1])
+        for key in [*found]:
+            if key in self.parted:
+                found.update(self.parted[key][1])
+        return found
 
     def check(self, value: Any, where: str) -> None:
         """Raise ControlFlowError where a list or a dict is written into, and a tensor decides which one it is."""

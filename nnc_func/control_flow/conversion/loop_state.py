@@ -13,8 +13,8 @@ from nnc_func.control_flow.conversion.arrays import Arrays
 from nnc_func.control_flow.conversion.containers import check_containers, containers
 from nnc_func.control_flow.conversion.copies import Copies
 from nnc_func.control_flow.conversion.identities import Identities, Log
-from nnc_func.control_flow.conversion.objects import Objects, content, is_same
-from nnc_func.control_flow.conversion.values import Held, Rows, moving, same
+from nnc_func.control_flow.conversion.objects import Objects, Opaque, content, is_same
+from nnc_func.control_flow.conversion.values import Held, Rows, Undefined, moving, same
 from nnc_func.errors import ControlFlowError
 from nnc_func.graph.tensors.tensor import Tensor
 
@@ -99,13 +99,20 @@ class LoopState:
         Numbers of variables that are thought to be given other values.
     last
         What was found the last time that this code was traced: what is found again need not be looked for.
+    goes
+        It surely goes at least once.
     """
 
     def __init__(
         self, before: Sequence[Any], held: list[Held], gathering: Sequence[bool], exchanged: set[int],
         objects: Objects, arrays: Arrays, where: Any, last: Found | None,
+        goes: bool,
     ) -> None:  # fmt: skip
         self.before, self.held, self.gathering, self.where, self.last = before, held, gathering, where, last
+        self.goes = goes
+        self.assigned: dict[int, Held] = {}  # variables that had no value, and are given one
+        self.unknown: dict[int, Any] = {}  # those that have none at the end either, and why
+        self.kept: set[Key] = set()  # leaves that are at the end of a time what they are at its beginning
         self.objects, self.arrays = objects, arrays
         self.contents = objects.contents()
         self.places: dict[Key, None] = dict.fromkeys((n,) for n in sorted(exchanged))
@@ -195,9 +202,9 @@ class LoopState:
 
     def _begin_as(self, last: Found) -> None:
         """Think of places and tensors what was found the last time."""
-        for key in [*self.places]:
+        for key in [each for each in self.places if len(each) == 1 and each not in last.places]:
             value = self.before[key[0]]
-            if key not in last.places and (isinstance(value, Tensor) or type(value) in (list, dict, Rows)):
+            if isinstance(value, Tensor) or type(value) in (list, dict, Rows):
                 del self.places[key]
         for key in last.places:
             n = key[0]
@@ -245,6 +252,8 @@ class LoopState:
                 contents.setdefault(n, self.contents[n].copy())[part] = slot.root
         for n, found in contents.items():
             self.objects.put(n, found)
+        for made, value in self.copies.originals.values():
+            known.stand_for(made, value)
         self.begun = [(self.objects.path(value), made, content(made)) for made, value in self.copies.originals.values()]
         self.entered = {}
         for key, tensor in self.tensors.items():
@@ -299,9 +308,14 @@ class LoopState:
         self._check_arrays(log)
         check_containers(self, touched or set(), bool(grown), known)
         bits = self._pairs(known)
+        self.kept = {(*slot.key, i) for slot in self.slots for i in slot.moving if self._is_kept(slot, i)}
         values = [slot.end.leaves[i] for slot in self.slots for i in slot.moving]
         values += self.tensors.values()
         return [*(Tensor(x.stack, x.value) if isinstance(x, Tensor) else x for x in values), *bits]
+
+    def _is_kept(self, slot: Slot, i: int) -> bool:
+        phi = self.phis[*slot.key, i]
+        return slot.end.leaves[i] is phi and (not isinstance(phi, Tensor) or phi.value is self.entered[id(phi)])
 
     def _end(self, slot: Slot, found: Sequence[Any], changed: dict[int, Any]) -> Any:
         """What a place has at the end."""
@@ -313,6 +327,19 @@ class LoopState:
     def _exchanged(self, found: Sequence[Any]) -> bool:
         """Whether variables were exchanged of which that was not known."""
         again = False
+        for n, (was, value) in enumerate(zip(self.held, found, strict=True)):
+            if not was.absent or self.gathering[n]:
+                continue
+            if isinstance(value, Undefined):
+                self.unknown[n] = value
+            elif "." in was.name:
+                raise ControlFlowError(
+                    f"{self.start()} gives {was.name} its first value: an attribute lasts, also where the loop "
+                    "does not go at all; give it one before the loop"
+                )
+            elif not was.lost or self.goes:  # else Python has a value where it does not go at all
+                self.assigned[n] = Held.of(was.name, value)
+                again = True
         for n, value in enumerate(found):
             if (n,) in self.places or self.gathering[n] or self.held[n].absent or value is self.before[n]:
                 continue
@@ -326,8 +353,8 @@ class LoopState:
         roots, touched, again = {slot.key: slot.root for slot in self.slots}, set[int](), False
         for n, now in changed.items():
             was, path = self.contents[n], self.objects.found[n][1]
-            if isinstance(now, (set, np.ndarray)):
-                kind = "a set" if isinstance(now, set) else "an array of NumPy"
+            if isinstance(now, (set, np.ndarray, Opaque)):
+                kind = "a set" if isinstance(now, set) else f"a {type(self.objects.found[n][0]).__name__}"
                 raise ControlFlowError(f"{self.start()} writes into {path}, which is {kind}; only tensors change in it")
             keys = [*was] if isinstance(was, dict) else [*range(len(was))]
             if keys != ([*now] if isinstance(now, dict) else [*range(len(now))]):
@@ -513,16 +540,18 @@ class LoopState:
         """What the variables have after the loop; objects and tensors have it then, too."""
         rest, after, made = (
             iter(found),
-            [each.value if each.absent else value for each, value in zip(self.held, self.before, strict=True)],
+            [
+                (each.value if each.lost else self.unknown.get(n, each.value)) if each.absent else value
+                for n, (each, value) in enumerate(zip(self.held, self.before, strict=True))
+            ],
             {},
         )
         contents: dict[int, Any] = {}
         for slot in self.slots:
             given = {i: next(rest) for i in slot.moving}
             for i in given:
-                key, end = (*slot.key, i), slot.end.leaves[i]
-                phi = self.phis[key]
-                if end is phi and (not isinstance(phi, Tensor) or phi.value is self.entered[id(phi)]):
+                key = (*slot.key, i)
+                if key in self.kept:
                     given[i] = slot.held.leaves[i]
                 made[key] = given[i]
                 if isinstance(given[i], Tensor) and given[i] is not slot.held.leaves[i]:

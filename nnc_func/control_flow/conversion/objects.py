@@ -6,21 +6,50 @@ back what they had, until it is known what they have when the block is taken, or
 
 from __future__ import annotations
 
+import pickle
+from array import array
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
-from types import CellType, CodeType, FunctionType, MethodType
+from itertools import chain, count, cycle, islice
+from operator import length_hint
+from random import Random
+from types import (
+    CellType,
+    CodeType,
+    FunctionType,
+    GetSetDescriptorType,
+    MemberDescriptorType,
+    MethodType,
+    SimpleNamespace,
+)
 from typing import Any
 
 import numpy as np
+from attrs import frozen
 
 from nnc_func.control_flow.conversion.users import is_users, is_users_class
 from nnc_func.control_flow.conversion.values import Get, Rows
+from nnc_func.errors import ControlFlowError
 from nnc_func.graph.tensors.tensor import Tensor
 
+METHODS = (classmethod, staticmethod, property, MemberDescriptorType, GetSetDescriptorType)
 MOST_OBJECTS, MOST_BYTES = 20_000, 1 << 20  # that are looked at; of an array
 PARTS = (list, tuple, dict, set, deque)
+EMPTY: Any = ([], (), range(0), range(1 << 70), {}, {}.values(), {}.items(), set(), "", b"")
+ITERATORS: Any = (
+    *{type(iter(each)) for each in EMPTY},
+    type(reversed([])), zip, map, filter, enumerate, count, cycle, islice, chain,
+)  # fmt: skip
+OPAQUE: Any = (*ITERATORS, Random, np.random.Generator, bytearray, array)  # no tensor decides what these have
 ATOMS = (int, float, str, bool, type(None))
+
+
+@frozen
+class Opaque:
+    """What an object has that is no part of it: a state, or where an iterator is."""
+
+    state: Any
 
 
 class Objects:
@@ -36,7 +65,8 @@ class Objects:
     Attributes
     ----------
     found
-        Lists, dicts, sets, arrays, objects of users, and cells of other variables; each with its path.
+        Lists, dicts, sets, arrays, iterators, objects and classes of users, functions with attributes, and cells of
+        other variables; each with its path.
     """
 
     def __init__(self, blocks: Sequence[Callable[..., Any] | None], get: Get, names: Sequence[str]) -> None:
@@ -45,7 +75,7 @@ class Objects:
         self._owners = dict[int, set[str]]()
         for name in names:
             variable, _, attribute = name.partition(".")
-            if attribute:
+            if attribute and not is_computed(cells[variable].cell_contents, attribute):
                 self._owners.setdefault(id(cells[variable].cell_contents), set()).add(attribute)
         self.found: list[tuple[Any, str]] = []
         self._visited: dict[int, tuple[Any, str]] = {}
@@ -66,7 +96,15 @@ class Objects:
 
     def _inside(self, value: Any, kind: type, at: str) -> Iterator[tuple[Any, str]]:
         if kind is FunctionType:
+            if value.__dict__:
+                self.found.append((value, at or value.__name__))
             yield from self._around(value, at)
+        elif isinstance(value, OPAQUE):
+            self.found.append((value, at))
+        elif isinstance(value, type):
+            if is_users_class(value):
+                self.found.append((value, at or value.__name__))
+                yield from ((part, f"{at}.{name}") for name, part in _attributes(value).items())
         elif kind is MethodType:
             yield from ((value.__func__, at), (value.__self__, at))
         elif kind is partial:
@@ -86,10 +124,11 @@ class Objects:
         elif kind is np.ndarray:
             if value.flags.writeable and value.nbytes <= MOST_BYTES:
                 self.found.append((value, at))
-        elif is_users_class(kind):
+        elif kind is SimpleNamespace or is_users_class(kind):
             self.found.append((value, at))
             for name, part in _attributes(value).items():
                 yield part, f"{at}.{name}"
+            yield kind, kind.__name__
 
     def _around(self, f: FunctionType, path: str) -> Iterator[tuple[Any, str]]:
         """The variables around a function, and global ones that it names."""
@@ -99,7 +138,8 @@ class Objects:
             for name in _names(f.__code__):
                 value: Any = f.__globals__.get(name)
                 calls = type(value) is FunctionType and is_users(value.__code__)
-                if calls or isinstance(value, (*PARTS, np.ndarray, Tensor)) or is_users_class(type(value)):
+                known = isinstance(value, (*PARTS, *OPAQUE, np.ndarray, Tensor, type))
+                if calls or known or is_users_class(type(value)):
                     yield value, name
             for value in (*(f.__defaults__ or ()), *(f.__kwdefaults__ or {}).values()):
                 yield value, path or f.__name__
@@ -133,8 +173,20 @@ class Objects:
         return found
 
     def restore(self, before: Sequence[Any], changed: Collection[int]) -> None:
-        """Let those that have changed have what they had before."""
+        """Let those that have changed have what they had before.
+
+        Raises
+        ------
+        ControlFlowError
+            An iterator has gone on, which does not go back.
+        """
         for n in changed:
+            if isinstance(self.found[n][0], ITERATORS):
+                value, path = self.found[n]
+                raise ControlFlowError(
+                    f"a block that a tensor decides takes from {path}, a {type(value).__name__}, which does not go "
+                    "back where the block is not taken: take from it before, or use a list and an index"
+                )
             self.put(n, before[n])
 
     def put(self, n: int, content: Any) -> None:
@@ -153,6 +205,8 @@ def content(value: Any, without: Collection[str] = ()) -> Any:
         return [*value.segments]
     if isinstance(value, set):
         return {*value}
+    if isinstance(value, OPAQUE):
+        return _state(value)
     if kind is np.ndarray:
         return value.copy()
     if kind is CellType:
@@ -166,7 +220,16 @@ def content(value: Any, without: Collection[str] = ()) -> Any:
 def put(value: Any, content: Any) -> None:
     """Let an object have other parts."""
     kind = type(value)
-    if isinstance(value, list):
+    if isinstance(value, OPAQUE):
+        _put_state(value, content.state)
+    elif isinstance(value, (type, FunctionType)):
+        for name in _attributes(value):
+            if name not in content:
+                delattr(value, name)
+        for name, part in content.items():
+            if getattr(value, name, _nothing) is not part:
+                setattr(value, name, part)
+    elif isinstance(value, list):
         value[:] = content
     elif kind is np.ndarray:
         value[...] = content
@@ -185,7 +248,7 @@ def put(value: Any, content: Any) -> None:
             del value.cell_contents
     else:
         for name in _attributes(value):
-            if name not in content and name in getattr(value, "__dict__", ()):
+            if name not in content:
                 object.__delattr__(value, name)
         for name, part in content.items():
             if getattr(value, name, _nothing) is not part:
@@ -197,6 +260,8 @@ _nothing = object()
 
 def is_same(one: Any, other: Any) -> bool:
     """Whether two contents are the same objects."""
+    if isinstance(one, Opaque):
+        return bool(one == other)
     if isinstance(one, np.ndarray):
         return bool(one.tobytes() == other.tobytes())
     if len(one) != len(other):
@@ -208,6 +273,24 @@ def is_same(one: Any, other: Any) -> bool:
     return all(a is b for a, b in zip(one, other, strict=True))
 
 
+def is_computed(owner: Any, name: str) -> bool:
+    """Whether the class of an object decides what its attribute of that name is: a property, or another descriptor.
+
+    What is behind it is the object's, and part of its content.
+    """
+    kind = type(owner)
+    set_attribute: Any = kind.__setattr__
+    if set_attribute is not object.__setattr__:
+        return True
+    found = next((each.__dict__[name] for each in kind.__mro__ if name in each.__dict__), None)
+    return hasattr(type(found), "__set__") and type(found) is not MemberDescriptorType
+
+
+def _mangled(kind: type, name: str) -> str:
+    """What a private name of a class is called."""
+    return f"_{kind.__name__.lstrip('_')}{name}" if name.startswith("__") and not name.endswith("__") else name
+
+
 def _names(code: CodeType) -> Iterator[str]:
     yield from code.co_names
     for each in code.co_consts:
@@ -215,11 +298,39 @@ def _names(code: CodeType) -> Iterator[str]:
             yield from _names(each)
 
 
+def _state(value: Any) -> Opaque:
+    """The state of a generator of numbers; bytes; how many an iterator has left, or what it says of itself."""
+    if isinstance(value, Random):
+        return Opaque(value.getstate())
+    if isinstance(value, np.random.Generator):
+        return Opaque(pickle.dumps(value.bit_generator.state))
+    if isinstance(value, (bytearray, array)):
+        return Opaque(bytes(value))
+    return Opaque((length_hint(value, -1), repr(value)))
+
+
+def _put_state(value: Any, state: Any) -> None:
+    """Let it have that state again."""
+    if isinstance(value, Random):
+        value.setstate(state)
+    elif isinstance(value, np.random.Generator):
+        value.bit_generator.state = pickle.loads(state)
+    elif isinstance(value, bytearray):
+        value[:] = state
+    elif isinstance(value, array):
+        value[:] = array(value.typecode, state)
+
+
 def _attributes(value: Any) -> dict[str, Any]:
+    if isinstance(value, type):
+        return {
+            name: part for name, part in vars(value).items()
+            if not (name.startswith("__") and name.endswith("__")) and not isinstance(part, (FunctionType, *METHODS))
+        }  # fmt: skip
     found = dict(getattr(value, "__dict__", {}))
     for kind in type(value).__mro__:
         slots = kind.__dict__.get("__slots__", ())
-        for name in (slots,) if isinstance(slots, str) else slots:
+        for name in map(partial(_mangled, kind), (slots,) if isinstance(slots, str) else slots):
             if hasattr(value, name) and name not in ("__dict__", "__weakref__"):
                 found[name] = getattr(value, name)
     return found

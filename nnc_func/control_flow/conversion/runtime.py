@@ -17,6 +17,7 @@ from weakref import WeakKeyDictionary
 from nnc_func.control_flow.conversion.exits import UnsupportedError
 from nnc_func.control_flow.conversion.identities import identities, known_identities
 from nnc_func.control_flow.conversion.names import CHANGING
+from nnc_func.control_flow.conversion.objects import is_computed
 from nnc_func.control_flow.conversion.sources import (
     Source,
     numbered,
@@ -38,7 +39,15 @@ from nnc_func.tree import flatten
 def _is(one: Any, other: Any) -> Any:
     """Whether two are one object: a tensor, where a tensor decides that."""
     known = known_identities()
-    return one is other if known is None else known.is_same(one, other)
+    if known is None:
+        return one is other
+    if one is not other and known.may_be_same(one, other):
+        frame = sys._getframe(2)  # the user's
+        raise ControlFlowError(
+            f"{frame.f_code.co_filename}:{frame.f_lineno} asks whether two names are one {type(one).__name__}, which a "
+            "tensor decides: compare what is in them, or carry a truth value of your own"
+        )
+    return known.is_same(one, other)
 
 
 def _is_not(one: Any, other: Any) -> Any:
@@ -254,13 +263,17 @@ class Control:
         return value
 
     def attribute(self, owner: Any, name: str) -> Any:
-        """``owner.name``, as part of the state."""
+        """``owner.name``, as part of the state; None where its class decides what that is (`objects.is_computed`)."""
         if isinstance(owner, Undefined):
             return Undefined(name)
+        if is_computed(owner, name):
+            return None
         return getattr(owner, name, Undefined(name))
 
     def set_attribute(self, owner: Any, name: str, value: Any) -> None:
         """``owner.name = value``, as part of the state."""
+        if is_computed(owner, name):
+            return
         if getattr(owner, name, value) is value and not isinstance(value, Undefined) and hasattr(owner, name):
             return
         if not isinstance(value, Undefined):

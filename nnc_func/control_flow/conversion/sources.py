@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -40,6 +40,21 @@ class Source:
     length: Any = None
     count: Any = None
     turned: Callable[[], Source] | None = None
+
+    def __iter__(self) -> Iterator[Any]:
+        """What it goes over one by one, in an expression: no loop of operators.
+
+        Raises
+        ------
+        ControlFlowError
+            How many there are is a matter of a tensor.
+        """
+        if self.count is not None or not known(self.length):
+            raise ControlFlowError(
+                "an expression goes over as many as a tensor, or an extent that is not known, says: write a loop, for"
+            )
+        for n in range(self.length):
+            yield self.item(n, [each[n] for each in self.slices])
 
 
 def symbolic(given: Any) -> bool:

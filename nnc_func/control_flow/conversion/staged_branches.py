@@ -18,7 +18,7 @@ from nnc_func.body import Body
 from nnc_func.body_builder import BodyBuilder
 from nnc_func.control_flow.conversion.arrays import Arrays
 from nnc_func.control_flow.conversion.identities import Identities, Log, identities
-from nnc_func.control_flow.conversion.objects import Objects, is_same
+from nnc_func.control_flow.conversion.objects import Objects, Opaque, is_same
 from nnc_func.control_flow.conversion.staging import Where, truth, within_staged
 from nnc_func.control_flow.conversion.values import (
     Get,
@@ -239,8 +239,8 @@ class _Merge:
             self.known.check(value, f"a block of the statement at {self.where}")
             one, two = (end.changed.get(n, self.before[n]) for end in self.ends)
             try:
-                if isinstance(one, (set, np.ndarray)):
-                    self.contents[n] = self._opaque(one, two, path)
+                if isinstance(one, (set, np.ndarray, Opaque)):
+                    self.contents[n] = self._opaque(n, one, two, path)
                 else:
                     self.contents[n] = self._both(one, two, path)
             except _DifferError as error:
@@ -257,10 +257,10 @@ class _Merge:
                 raise ControlFlowError(self._unequal(self.objects.path(tensor), _DifferError(f"it {why}")))
             self.given.append((tensor, self._choose(at, aval)))
 
-    def _opaque(self, one: Any, two: Any, path: str) -> Build:
-        """What makes what a set or an array has, which is to be the same on both sides."""
+    def _opaque(self, n: int, one: Any, two: Any, path: str) -> Build:
+        """What makes what a set, an array or an iterator has, which is to be the same on both sides."""
         if not is_same(one, two):
-            kind = "a set" if isinstance(one, set) else "an array of NumPy"
+            kind = "a set" if isinstance(one, set) else f"a {type(self.objects.found[n][0]).__name__}"
             raise _DifferError(f"{path} is {kind}, of which a tensor cannot decide what it has")
         return lambda _: one
 

@@ -81,7 +81,7 @@ class StagedLoop:
         self.code = (str(where), *names)
         known = known_identities()
         last = None if known is None else known.loops.get(self.code)
-        self.state = LoopState(self.before, self.held, self.gathering, new, objects, arrays, where, last)
+        self.state = LoopState(self.before, self.held, self.gathering, new, objects, arrays, where, last, self.goes)
         self.alone = arrays.alone
         self.ended: list[Held] = []
         self.rows: list[Any] = []
@@ -197,6 +197,7 @@ class StagedLoop:
     # --- the loop ---------------------------------------------------------------------------------------
 
     def _carry(self) -> Variables:
+        self._begin()
         with identities() as identical:
             self.state.laid_out(identical)
         leaves, paths = self.state.leaves()
@@ -216,27 +217,13 @@ class StagedLoop:
             "that it is traced: let it do the same each time"
         )
 
-    def _begun(self) -> None:
-        """Let variables that have no value begin with zeros, of the shapes that they have after one time."""
-        if not any(each.absent for each in self.held):
-            return
-
-        def attempt() -> None:
-            carry = self._carry()
-            avals = carry.avals([np.result_type(x) if type(x) in SCALARS else None for x in carry.leaves])
-            self.trace([x if type(x) in SCALARS else a for x, a in zip(carry.leaves, avals, strict=True)])
-
-        self._until_known(attempt)
-        for n, (was, now) in enumerate(zip(self.held, self.ended, strict=True)):
-            if was.lost and not self.goes:
-                continue  # Python has a value where it does not go at all
-            if was.absent and not now.absent:
-                leaves = [self._zero(leaf) for leaf in now.leaves]
-                self.held[n] = Held.of(was.name, now.built(leaves))
-                self.state.places[n,] = None
-                self.state.firm.add((n,))
-            elif was.absent:
-                self.held[n] = now
+    def _begin(self) -> None:
+        """Let variables that have no value, and are given one, begin with zeros of the shapes that they have then."""
+        for n, now in self.state.assigned.items():
+            self.held[n] = Held.of(now.name, now.built([self._zero(leaf) for leaf in now.leaves]))
+            self.state.places[n,] = None
+            self.state.firm.add((n,))
+        self.state.assigned.clear()
 
     def _zero(self, leaf: Any) -> Any:
         if type(leaf) in SCALARS:
@@ -250,7 +237,6 @@ class StagedLoop:
     def _after(self, asked: Tensor | None) -> list[Any]:
         stack = self.stack
         first = None if self.test is None else self._more(asked)  # before anything is traced
-        self._begun()
         carry, body, avals = self._until_known(self._settled)
         with identities() as identical:
             identical.loops[self.code] = self.state.found(identical)
