@@ -1,0 +1,184 @@
+"""The joint choice: exact for few tasks, and a search that starts from the best that is known for many.
+
+Exact is: the least load of all choices (`states`), which is placed exactly; where that takes more, because buffers
+cannot lie without gaps, capacities in between are decided one by one (`placed_states`). What is proven is said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from attrs import evolve, frozen
+
+from nnc_func.engine.allocators.portfolio import Portfolio
+from nnc_func.engine.allocators.problems.problem import Problem
+from nnc_func.engine.joint_choice.choice import Choice, Run, arena, cost, loads
+from nnc_func.engine.joint_choice.completion import completed
+from nnc_func.engine.joint_choice.local_search import Walk
+from nnc_func.engine.joint_choice.placed_states import OutOfStepsError, PlacedStates, unit_of
+from nnc_func.engine.joint_choice.placement import exactly, placed
+from nnc_func.engine.joint_choice.problem import JointProblem
+from nnc_func.engine.joint_choice.solution import Solution
+from nnc_func.engine.joint_choice.states import least_load
+from nnc_func.engine.orders.bounds import lower_bound
+from nnc_func.engine.orders.quick import QUICK
+from nnc_func.errors import PlanError
+
+LARGEST = 60  # tasks, up to which all choices are searched
+PLACED = 600  # steps of exact search for the offsets of one sequence
+PLACEMENTS = 8  # that are a step
+FEWEST = 500  # steps in which a capacity is decided, if there are as many
+SHARES = 4  # of the steps: states, local search, and capacities that are decided
+
+
+@frozen
+class JointSearch:
+    """The smallest arena that so many `steps` find. Deterministic.
+
+    A step is a state that is looked at, a placement, or a sequence that is tried: some 30 to 200 microseconds for 60
+    tasks, and more for a sequence of more tasks.
+
+    Raises
+    ------
+    PlanError
+        There is no choice within the limit of costs.
+
+    Examples
+    --------
+    >>> from nnc_func.engine.orders.base import OrderProblem
+    >>> tasks = OrderProblem([(), (), (0,), (1,), (2, 3)], [(0,), (1,), (0, 2), (1, 3), (2, 3)], [9, 9, 1, 1])
+    >>> print(JointSearch().solved(JointProblem(tasks)))
+    11 bytes, proven, 8 steps
+    """
+
+    steps: int = 20_000
+    seed: int = 0
+
+    def solved(self, problem: JointProblem, start: Choice | None = None) -> Solution:
+        """The best choice, none worse than `start`, and what is proven."""
+        return _Search(problem, self.steps, self.seed, start).solution()
+
+
+def within_a_second(problem: Problem) -> Sequence[int]:
+    """Places many buffers, by the default allocator."""
+    return [*map(int, Portfolio()(problem))]
+
+
+class _Search:
+    """The best so far, and what is proven so far."""
+
+    def __init__(self, problem: JointProblem, steps: int, seed: int, start: Choice | None) -> None:
+        self.problem, self.most, self.seed = problem, steps, seed
+        self.small = len(problem) <= LARGEST
+        self.place = exactly(PLACED) if self.small else within_a_second
+        self.bound = floor(problem)
+        self.steps = 0
+        if problem.limit is not None and problem.least_cost > problem.limit:
+            raise PlanError(
+                f"no choice costs {problem.limit} or less: all tasks cost {problem.least_cost} at the least"
+            )
+        self.choice, self.nbytes = self._first()
+        if start is not None:
+            self._take(arena(problem, start), start)
+
+    def solution(self) -> Solution:
+        if self.small and self.nbytes > self.bound:
+            found = least_load(self.problem, steps=self.most // SHARES, below=self.nbytes, bound=self.bound)
+            self.steps += found.states
+            self.bound = max(self.bound, found.bound)
+            if found.runs is not None:
+                self._place(found.runs)
+        if self.nbytes > self.bound:
+            self._walk(self.most // (SHARES if self.small else 1))
+        if self.small:
+            self._decide()
+        self._cheapen()
+        return Solution(self.choice, self.nbytes, min(self.bound, self.nbytes), self.steps)
+
+    def _first(self) -> tuple[Choice, int]:
+        """The best of the orders that take no time, with kernels that are the best for each."""
+        problem = self.problem
+        orders = [range(len(problem)), *(order(problem.tasks) for order in QUICK.values())]
+        found = [each for order in orders if (each := completed(problem, order)) is not None]
+        best = min(found, key=lambda each: each.peak)
+        nbytes, choice = placed(problem, best.runs, self.place)
+        return choice, nbytes
+
+    def _take(self, nbytes: int, choice: Choice) -> None:
+        if nbytes < self.nbytes:
+            self.nbytes, self.choice = nbytes, choice
+
+    def _place(self, runs: Sequence[Run]) -> None:
+        self._take(*placed(self.problem, runs, self.place))
+
+    def _walk(self, steps: int) -> None:
+        walk = Walk(self.problem, [run.task for run in self.choice.runs], self.place, self.seed)
+        found = walk.walk(steps, self.bound)
+        self.steps += found.steps
+        self._take(found.nbytes, found.choice)
+
+    def _decide(self) -> None:
+        """Ask for the bound, and for capacities half way between what is proven or out of reach and what is found."""
+        unit, below = unit_of(self.problem), self.bound
+        while self.bound < self.nbytes and self.steps < self.most:
+            top = self.nbytes - unit
+            at = below if below == self.bound else (below + top) // 2
+            at = min(top, -(-at // unit) * unit)
+            share = max((self.most - self.steps) // 2, min(FEWEST, self.most - self.steps))
+            search = PlacedStates(self.problem, at, share * PLACEMENTS)
+            try:
+                choice = search.choice()
+            except OutOfStepsError:
+                choice, proven = None, False
+            else:
+                proven = choice is None
+            self.steps += 1 + search.steps // PLACEMENTS
+            if choice is not None:
+                self._take(arena(self.problem, choice), choice)
+            else:
+                below = at + unit
+                if proven and at >= self.bound:
+                    self.bound = below
+                if below >= self.nbytes:  # all have been asked for: once more, with what is left
+                    below = self.bound
+
+    def _cheapen(self) -> None:
+        """Take the cheapest kernels, and leave out runs, as far as it costs no bytes."""
+        found = completed_within(self.problem, self.choice, self.nbytes)
+        if found is not None:
+            nbytes, choice = placed(self.problem, found, self.place)
+            if nbytes <= self.nbytes:
+                self.nbytes, self.choice = nbytes, choice
+
+
+def completed_within(problem: JointProblem, choice: Choice, nbytes: int) -> tuple[Run, ...] | None:
+    """The runs of a choice with the cheapest kernels whose load is within so many bytes; None: it has those."""
+    if problem.houses:
+        return None
+    found = []
+    for run, load in zip(choice.runs, loads(problem, choice.runs), strict=True):
+        rest = load - problem.offers[run.task][run.kernel].nbytes
+        kernel = next((n for size, _, n in problem.undominated[run.task] if rest + size <= nbytes), run.kernel)
+        found.append(evolve(run, kernel=kernel))
+    return tuple(found) if cost(problem, found) < cost(problem, choice.runs) else None
+
+
+def floor(problem: JointProblem) -> int:
+    """Bytes of the arena that no choice goes below: what one task needs, and of orders if nothing is run again.
+
+    Examples
+    --------
+    >>> from nnc_func.engine.orders.base import OrderProblem
+    >>> tasks = OrderProblem([(), (), (0,), (1,), (2, 3)], [(0,), (1,), (0, 2), (1, 3), (2, 3)], [9, 9, 1, 1])
+    >>> floor(JointProblem(tasks))
+    10
+    """
+    tasks = problem.tasks
+    alone = 0
+    for task, used in enumerate(tasks.uses):
+        over = sum(tasks.sizes[made] for made, _ in tasks.overwrites.get(task, ()))
+        scratch = min(each.nbytes for each in problem.offers[task])
+        alone = max(alone, sum(tasks.sizes[b] for b in used) - over + scratch)
+    if not problem.again:
+        alone = max(alone, lower_bound(tasks))
+    return max(0, alone - problem.outside)
