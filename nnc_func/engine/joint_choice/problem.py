@@ -177,7 +177,7 @@ class JointProblem:
 
     @cached_property
     def undominated(self) -> list[list[tuple[int, int, int]]]:
-        """For each task bytes, cost and number of its kernels: of none smaller and cheaper than another; cheapest first."""
+        """For each task what `best_of` says of its kernels."""
         return [best_of(offers) for offers in self.offers]
 
     @cached_property
