@@ -113,7 +113,7 @@ def test_answers_are_valid_and_bounds_hold(problem: JointProblem) -> None:
     assert found.choice is not None
     assert arena(problem, found.choice) == found.nbytes
     assert floor(problem) <= found.bound <= found.nbytes
-    more = JointSearch(STEPS).solved(problem, found.choice)
+    more = JointSearch(STEPS).solved(problem, [run.task for run in found.choice.runs])
     assert found.bound <= more.nbytes <= found.nbytes
     if not problem.houses:
         assert max(loads(problem, found.choice.runs)) <= found.nbytes

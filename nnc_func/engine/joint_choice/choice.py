@@ -224,12 +224,20 @@ def arena(problem: JointProblem, choice: Choice) -> int:
             raise AnswerError(f"block {block} may not lie in a house")
         placed.setdefault(home, []).append((offset, offset + block.size, block))
     for each in placed.values():
-        _check_apart(each)
+        check_apart(each)
     return most
 
 
-def _check_apart(placed: Sequence[tuple[int, int, Block]]) -> None:
-    """Refuse blocks that overlap: each new one is compared with its neighbours among those that are held."""
+def check_apart(placed: Sequence[tuple[int, int, Block]]) -> None:
+    """Refuse blocks that overlap; of each its two ends in bytes, and when it is held, ascending.
+
+    Each new one is compared with its neighbours among those that are held.
+
+    Raises
+    ------
+    AnswerError
+        Two do; says which.
+    """
     held: list[tuple[int, int, int]] = []  # low, high, position
     ends: list[tuple[int, tuple[int, int, int]]] = []
     for at, (low, high, block) in enumerate(placed):

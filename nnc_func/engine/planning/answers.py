@@ -145,7 +145,7 @@ class Answers:
         sequence = tuple(answer.simulation.sequence)
         key = id(answer.tasks), sequence
         if key not in self._found:
-            graph, nodes = rebuilt(self.request.graph, answer.tasks, sequence)
+            graph, nodes = rebuilt(self.request.graph, answer.tasks.nodes, sequence)
             found = planned(evolve(self.request, graph=graph, sequence=nodes))
             self._found[key] = self._fitted(answer, found, graph)
         return self._found[key]

@@ -137,12 +137,12 @@ class _Problem:
 
 
 def rebuilt(
-    graph: ComputationGraph, found: Recomputable, sequence: Sequence[int]
+    graph: ComputationGraph, computed: Sequence[tuple[Node, ...]], sequence: Sequence[int]
 ) -> tuple[ComputationGraph, list[Node]]:
-    """The graph in which tasks are run as a sequence says, and its nodes in that order."""
-    making = _Graph(graph.layer.symbol, set(chain.from_iterable(found.nodes)))
+    """The graph in which tasks, each of which computes some nodes, are run as a sequence says; its nodes in order."""
+    making = _Graph(graph.layer.symbol, set(chain.from_iterable(computed)))
     for task in sequence:
-        for node in found.nodes[task]:
+        for node in computed[task]:
             making.run(node)
     outputs = tuple(making.at(v) for v in graph.outputs)
     updates = tuple((v, making.at(u)) for v, u in graph.updates)
