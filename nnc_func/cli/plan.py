@@ -42,6 +42,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--strategy", metavar="NAME|module:FUNCTION",
         help=f"what is computed again: {', '.join(STRATEGIES)}, or a function of your own; with --memory (greedy)",
     )  # fmt: skip
+    parser.add_argument(
+        "--joint", type=float, nargs="?", const=1.1, metavar="WORK",
+        help="choose order, kernels, offsets and what is computed again together, for a run that takes at most so many "
+        "times as long, as estimated (1.1)",
+    )  # fmt: skip
     parser.add_argument("--budget", type=plans.budget, default={}, metavar="3s|N", help="of a search: time, or steps")
     parser.add_argument(
         "--alignment", type=subjects.positive, default=1, metavar="BYTES", help="of a problem in a .csv file"
@@ -59,9 +64,9 @@ def answer(given: argparse.Namespace) -> Answer:
         raise PlanError("--strategy says what is computed again within a budget: give one by --memory")
     stack = _stack(given)
     found = subjects.closed(subjects.subject(given, stack))
-    if given.allocator or given.order or given.budget or given.memory is not None:
+    if given.allocator or given.order or given.budget or given.memory is not None or given.joint is not None:
         found = evolve(found, saved=None)  # its own plan is not asked for
-    program = found.program() if given.memory is not None else None
+    program = found.program() if given.memory is not None or given.joint is not None else None
     plan: Any = found.plan() if program is None else program.plan
     if plan is None:
         raise PlanError(f"{found.name} is interpreted, and has no plan: name an --allocator or an --order to plan it")
@@ -71,7 +76,9 @@ def answer(given: argparse.Namespace) -> Answer:
         "max_load_bytes": plan.max_load,
         "peak_bytes": plan.peak_bytes,
         "ratio": plan.ratio,
-        **(_ordered(found, plan, given.order) if program is None else {"recomputation": _again(program)}),
+        **(_ordered(found, plan, given.order) if program is None else {}),
+        **({"recomputation": _again(program)} if given.memory is not None else {}),
+        **({"joint": str(program.stats.joint)} if program is not None and given.joint is not None else {}),
         "bytes_without_sharing": plan.unshared_bytes,
         "buffers": len(plan.planned),
         "kernels": plan.kernels,
@@ -116,6 +123,8 @@ def _stack(given: argparse.Namespace) -> Any:
     if given.memory is not None:
         (strategy,) = plans.strategies([given.strategy or "greedy"]).values()
         engine = engine.with_memory_budget(given.memory, strategy)
+    if given.joint is not None:
+        engine = engine.with_joint_choice(given.joint)
     return stack.swap(engine=engine)
 
 

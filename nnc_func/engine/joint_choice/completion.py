@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
+from itertools import accumulate
 
 from attrs import frozen
 
@@ -20,7 +21,7 @@ class Completed:
     runs
         With kernels, and what they make over what.
     loads
-        Bytes alive while each lasts, houses included.
+        Bytes of the arena that are alive while each lasts, if houses have in them as much as they can.
     cost
         Of all.
     """
@@ -40,8 +41,10 @@ class Completed:
         return self.peak, self.loads.count(self.peak)
 
 
-def completed(problem: JointProblem, sequence: Sequence[int]) -> Completed | None:
+def completed(problem: JointProblem, sequence: Sequence[int], within: int | None = None) -> Completed | None:
     """The runs of a valid sequence, with the kernels that have the least peak within the limit; None: it costs more.
+
+    With `within` bytes they are the cheapest ones whose peak is no higher, as far as there are such.
 
     Buffers that are over are written over where that may be; the first that is named first.
 
@@ -61,6 +64,7 @@ def completed(problem: JointProblem, sequence: Sequence[int]) -> Completed | Non
     most = _least_peak(problem, sequence, loads, offers)
     if most is None:
         return None
+    most = most if within is None else max(most, within)
     kernels = [_cheapest(offers[task], most - load) for task, load in zip(sequence, loads, strict=True)]
     runs = tuple(Run(task, k, pairs) for task, k, pairs in zip(sequence, kernels, over, strict=True))
     chosen = [problem.offers[run.task][run.kernel] for run in runs]
@@ -72,7 +76,7 @@ def completed(problem: JointProblem, sequence: Sequence[int]) -> Completed | Non
 
 
 def overwriting(problem: JointProblem, sequence: Sequence[int]) -> tuple[list[tuple[tuple[int, int], ...]], list[int]]:
-    """What each run makes over what, and the bytes alive without scratch."""
+    """What each run makes over what, and the bytes of the arena that are alive without scratch."""
     tasks, again, sizes = problem.tasks, problem.again, problem.tasks.sizes
     of: dict[int, int] = {}  # buffer -> its life at the moment
     first: list[int] = []
@@ -108,11 +112,32 @@ def overwriting(problem: JointProblem, sequence: Sequence[int]) -> tuple[list[tu
     for life, size in enumerate(held):
         change[first[life]] += size
         change[last[life] + 1] -= size
-    total, loads = 0, []
-    for at in range(len(sequence)):
-        total += change[at]
-        loads.append(total)
+    loads = [*accumulate(change)][: len(sequence)]
+    if problem.houses:
+        loads = _without_housed(problem, sequence, loads)
     return [tuple(each) for each in over], loads
+
+
+def _without_housed(problem: JointProblem, sequence: Sequence[int], loads: Sequence[int]) -> list[int]:
+    """The loads without houses, and without what these may have in them before they are used, as far as it fits."""
+    tasks = problem.tasks
+    at: dict[int, list[int]] = {}
+    for i, task in enumerate(sequence):
+        for buffer in tasks.uses[task]:
+            at.setdefault(buffer, []).append(i)
+    begins = {house: at[house][0] for house in problem.houses if house in at}
+    fits = [0] * (len(sequence) + 1)
+    for buffer in problem.housed:
+        if buffer in at and any(
+            at[buffer][-1] < begins.get(h, 0) and buffer in b for h, b in problem.may_house.items()
+        ):
+            fits[at[buffer][0]] += tasks.sizes[buffer]
+            fits[at[buffer][-1] + 1] -= tasks.sizes[buffer]
+    used = [0] * (len(sequence) + 1)
+    for house, begin in begins.items():
+        used[begin] += tasks.sizes[house]
+    rows = zip(loads, accumulate(fits), accumulate(used), strict=False)
+    return [load - begun - min(fitting, problem.outside - begun) for load, fitting, begun in rows]
 
 
 def _cheapest(offers: Sequence[tuple[int, int, int]], room: int) -> int:

@@ -1,10 +1,10 @@
-"""Problems to try searches on, from seeds: networks of tasks with buffers, kernels, and what may be run again."""
+"""Problems to try searches on: networks of tasks from seeds, and parts that are cut out of larger problems."""
 
 from __future__ import annotations
 
 from random import Random
 
-from nnc_func.engine.joint_choice.problem import Alternative, JointProblem
+from nnc_func.engine.joint_choice.problem import FREE, Alternative, JointProblem
 from nnc_func.engine.orders.base import OrderProblem
 
 UNIT = 64  # bytes
@@ -73,6 +73,53 @@ def network(
         lasting if houses else (),
         [b for b in range(len(sizes)) if b not in lasting and draw.random() < 0.5] if houses else (),
         max(least + spare, usual),
+    )
+
+
+def cut(problem: JointProblem, start: int, stop: int, work: float = 1.1) -> JointProblem:
+    """The tasks from one number to another, behind one that makes what they read of earlier ones.
+
+    What later tasks read lasts. Houses are buffers that last, like others. The limit is so many times what the usual
+    kernels cost.
+
+    Examples
+    --------
+    >>> part = cut(network(1, 30), 10, 20)
+    >>> len(part), part.tasks.needs[0]
+    (11, ())
+    """
+    tasks = problem.tasks
+    inside = range(start, stop)
+    used = {b for task in inside for b in tasks.uses[task]}
+    early = {b for task in range(start) for b in tasks.uses[task]} & used
+    late = {b for task in range(stop, len(problem)) for b in tasks.uses[task]} & used
+    numbers = {b: i for i, b in enumerate(sorted(used))}
+    lasting = tuple(sorted(numbers[b] for b in (late | ({*tasks.lasting} & used))))
+    needs = [(), *(tuple(dict.fromkeys([0, *(n - start + 1 for n in tasks.needs[t] if n >= start)])) for t in inside)]
+    uses = [tuple(numbers[b] for b in sorted(early)), *(tuple(numbers[b] for b in tasks.uses[t]) for t in inside)]
+    over = {
+        t - start + 1: [
+            (numbers[made], tuple(numbers[o] for o in others))
+            for made, others in tasks.overwrites[t]
+            if made not in early
+        ]
+        for t in inside
+        if t in tasks.overwrites
+    }
+    kernels = [FREE, *(tuple(problem.offers[t]) for t in inside)]
+    may = {
+        t - start + 1: tuple(numbers[b] for b in made)
+        for t, made in problem.again.items()
+        if t in inside and not {numbers[b] for b in made} & {*lasting} and (problem.barrier or stop) >= start
+    }
+    barrier = problem.barrier
+    sizes = [tasks.sizes[b] for b in sorted(used)]
+    return JointProblem(
+        OrderProblem(needs, uses, sizes, lasting, over),
+        kernels,
+        may,
+        barrier - start + 1 if barrier is not None and barrier in inside and may else None,
+        limit=int(sum(offers[0].cost for offers in kernels) * work),
     )
 
 

@@ -16,6 +16,7 @@ from nnc_func.engine.joint_choice.completion import Completed, completed
 from nnc_func.engine.joint_choice.placement import Place, placed
 from nnc_func.engine.joint_choice.problem import JointProblem
 
+UNIT = 60  # runs of a sequence that are tried in a step
 PLACINGS = 8  # sequences with the same peak that are placed, since what lies between buffers differs
 
 
@@ -55,7 +56,7 @@ class Walk:
         self.steps = 0
 
     def walk(self, steps: int, bound: int) -> Walked:
-        """So many steps, or fewer if the bound is reached.
+        """So many steps, or fewer if the bound is reached; of long sequences each takes several.
 
         Examples
         --------
@@ -66,7 +67,7 @@ class Walk:
         11
         """
         while self.steps < steps and self.nbytes > bound and len(self.sequence) > 1:
-            self.steps += 1
+            self.steps += max(1, len(self.sequence) // UNIT)
             moves = [self._later, self._earlier, self._shift]
             if self.problem.again:
                 moves += [self._again, self._once]
@@ -82,7 +83,7 @@ class Walk:
         lower = found.peak < self.now.peak
         self.sequence, self.now = sequence, found
         self.placings = 0 if lower else self.placings + 1
-        if (lower or self.placings < PLACINGS) and found.peak - self.problem.outside < self.nbytes:
+        if (lower or self.placings < PLACINGS) and found.peak < self.nbytes:
             nbytes, choice = placed(self.problem, found.runs, self.place)
             if nbytes < self.nbytes:
                 self.nbytes, self.choice = nbytes, choice

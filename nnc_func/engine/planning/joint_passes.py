@@ -42,7 +42,7 @@ class JointChoice:
     """
 
     work: float = 1.1
-    steps: int = 20_000
+    steps: int = 4_000
     seed: int = 0
 
     def __attrs_post_init__(self) -> None:

@@ -11,7 +11,7 @@ from nnc_func.engine.joint_choice.problem import JointProblem
 from nnc_func.engine.joint_choice.search import JointSearch
 from nnc_func.engine.joint_choice.solution import Solution
 from nnc_func.engine.planning.alternatives import smallest
-from nnc_func.engine.planning.answers import Recomputation, footprint
+from nnc_func.engine.planning.answers import Fitted, Recomputation, footprint
 from nnc_func.engine.planning.budgets import Budget, fitted
 from nnc_func.engine.planning.draft import Draft
 from nnc_func.engine.planning.joint_passes import Followed, JointChoice, JointPasses
@@ -29,8 +29,9 @@ class JointReport:
 
     Attributes
     ----------
-    chain, joint
-        What the plan of each takes; the smaller one is run, the chain's of equals.
+    chain, in_time, joint
+        What the plan of each takes: of the chain, of the chain with values computed again in as much time as there is
+        (`with_time_budget`), and of the joint choice. The smallest is run; of equals the first.
     bound
         No plan of the problem that was searched takes less: of the chain's commit section, with the kernels and the
         time that there are. Plans may take less by what the problem does not know of, see `joint_problem`. None: there
@@ -46,6 +47,7 @@ class JointReport:
     """
 
     chain: int
+    in_time: int
     joint: int
     bound: int | None
     steps: int
@@ -54,21 +56,28 @@ class JointReport:
     work: float
 
     @property
+    def nbytes(self) -> int:
+        """What is run takes."""
+        return min(self.chain, self.in_time, self.joint)
+
+    @property
     def is_proven(self) -> bool:
         """Whether no plan of the problem takes less than what is run."""
-        return self.bound is not None and min(self.chain, self.joint) <= self.bound
+        return self.bound is not None and self.nbytes <= self.bound
 
     def __str__(self) -> str:
         known = "proven" if self.is_proven else "found"
         least = "" if self.bound is None or self.is_proven else f", at least {sized(self.bound)}"
         return (
-            f"chain {sized(self.chain)}, joint {sized(self.joint)}, {known}{least}, {self.steps} steps: {self.again} "
-            f"computed again, {self.kernels} other kernels, {self.work:.3f} of the time"
+            f"chain {sized(self.chain)}, in as much time {sized(self.in_time)}, joint {sized(self.joint)}, {known}"
+            f"{least}, {self.steps} steps: {self.again} computed again, {self.kernels} other kernels, "
+            f"{self.work:.3f} of the time"
         )
 
     def _repr_html_(self) -> str:
         rows = (
             ("chain", f"{self.chain:,} bytes"),
+            ("chain in as much time", f"{self.in_time:,} bytes"),
             ("joint", f"{self.joint:,} bytes"),
             ("bound", "-" if self.bound is None else f"{self.bound:,} bytes"),
             ("known", "proven" if self.is_proven else "found"),
@@ -114,18 +123,16 @@ def planned_jointly(request: Request, settings: JointChoice, budget: Budget | No
     """
     first = smallest_draft(request)
     asked = evolve(request, loops=first.request.loops)
-    if budget is None:
-        return _planned(asked, settings, request.graph, placed(first))
-    if budget.work is None:
-        assert budget.nbytes is not None
-        found = _planned(asked, settings, request.graph, placed(first))
-        if footprint(found.planned.plan) <= budget.nbytes:
-            return found
+    if budget is not None and budget.work is not None:
+        settings = evolve(settings, work=float(budget.work))
+    within = None
+    if settings.work > 1:
+        within = fitted(Budget(None, settings.work, "greedy" if budget is None else budget.strategy), asked)
+    found = _planned(asked, settings, placed(first), within)
+    if budget is not None and budget.nbytes is not None and found.report.nbytes > budget.nbytes:
         fit = fitted(budget, asked)
         return Joint(fit.graph, fit.planned, found.report, fit.recomputation)
-    fit = fitted(budget, asked)
-    found = _planned(asked, evolve(settings, work=float(budget.work)), fit.graph, fit.planned)
-    return evolve(found, recomputation=fit.recomputation) if found.planned is fit.planned else found
+    return found
 
 
 def joint_problem_of(request: Request, work: float) -> JointProblem:
@@ -143,15 +150,17 @@ def joint_problem_of(request: Request, work: float) -> JointProblem:
     return followed.asked.recomputing() or followed.asked.problem
 
 
-def _planned(asked: Request, settings: JointChoice, graph: ComputationGraph, chain: Planned) -> Joint:
-    """The best of the joint choices, or the chain's plan of a graph."""
-    drawn = [*_drafts(asked, settings)]
+def _planned(asked: Request, settings: JointChoice, chain: Planned, within: Fitted | None) -> Joint:
+    """The best of the joint choices, or one of the chain's plans."""
+    drawn = [*_drafts(asked, settings, within)]
     plans = [(placed(each.draft), each) for each in drawn]
     least, chosen = min(plans, key=lambda pair: footprint(pair[0].plan))
-    report = _report(footprint(chain.plan), least, chosen, drawn)
-    if report.joint < report.chain:
-        return Joint(chosen.graph, least, report)
-    return Joint(graph, chain, report)
+    report = _report(footprint(chain.plan), within, least, chosen, drawn)
+    if report.chain <= report.nbytes:
+        return Joint(asked.graph, chain, report)
+    if within is not None and report.in_time <= report.joint:
+        return Joint(within.graph, within.planned, report, within.recomputation)
+    return Joint(chosen.graph, least, report)
 
 
 @frozen(eq=False)
@@ -179,15 +188,15 @@ class _Drawn:
     again: int = 0
 
 
-def _drafts(request: Request, settings: JointChoice) -> Iterator[_Drawn]:
-    """One in which all is computed once, and one in which it need not, where that takes less."""
+def _drafts(request: Request, settings: JointChoice, within: Fitted | None) -> Iterator[_Drawn]:
+    """One in which all is computed once; what is found from there, if it is less; and from a strategy's answer."""
     passes = JointPasses(settings, request.passes)
     draft = smallest(evolve(request, passes=passes.passes()))
     followed: Followed | None = draft.joint
     if followed is None or followed.solution.choice is None:
         yield _Drawn(request.graph, draft, None, 0)
         return
-    usual = followed.asked.problem.usual_cost
+    usual, limit = followed.asked.problem.usual_cost, followed.asked.problem.limit
     problem = followed.asked.recomputing()
     if problem is None:
         yield _Drawn(request.graph, draft, followed.solution, usual)
@@ -195,17 +204,17 @@ def _drafts(request: Request, settings: JointChoice) -> Iterator[_Drawn]:
     once = [run.task for run in followed.solution.choice.runs]
     found = JointSearch(settings.steps, settings.seed).solved(problem, once)
     yield _Drawn(request.graph, draft, evolve(followed.solution, bound=found.bound), usual)
-    again = 0 if found.choice is None else len(found.choice.runs) - len(problem)
-    if found.choice is not None and again and found.nbytes < followed.solution.nbytes:
-        nodes = followed.asked.nodes
-        sequence = [run.task for run in found.choice.runs]
-        graph, order = rebuilt(request.graph, nodes, sequence)
-        passes = JointPasses(settings, request.passes, problem.limit)
-        draft = smallest(evolve(request, graph=graph, sequence=order, passes=passes.passes()))
-        yield _Drawn(graph, draft, found, usual, again)
+    again = JointPasses(settings, request.passes, limit).passes()
+    if found.choice is not None and len(found.choice.runs) > len(problem) and found.nbytes < followed.solution.nbytes:
+        graph, order = rebuilt(request.graph, followed.asked.nodes, [run.task for run in found.choice.runs])
+        draft = smallest(evolve(request, graph=graph, sequence=order, passes=again))
+        yield _Drawn(graph, draft, found, usual, len(found.choice.runs) - len(problem))
+    if within is not None and within.sequence is not None:
+        draft = smallest(evolve(request, graph=within.graph, sequence=within.sequence, passes=again))
+        yield _Drawn(within.graph, draft, evolve(found, steps=0), usual, within.recomputation.again)
 
 
-def _report(chain: int, plan: Planned, chosen: _Drawn, drawn: Sequence[_Drawn]) -> JointReport:
+def _report(chain: int, within: Fitted | None, plan: Planned, chosen: _Drawn, drawn: Sequence[_Drawn]) -> JointReport:
     joint = footprint(plan.plan)
     solutions = [each.solution for each in drawn if each.solution is not None]
     bound = None if chosen.solution is None else chosen.solution.bound + joint - sum(plan.plan.arenas.values())
@@ -216,6 +225,7 @@ def _report(chain: int, plan: Planned, chosen: _Drawn, drawn: Sequence[_Drawn]) 
         kernels, spent = sum(run.kernel > 0 for run in runs), cost(followed.asked.problem, runs)
     return JointReport(
         chain,
+        chain if within is None else within.nbytes,
         joint,
         bound,
         sum(each.steps for each in solutions),
