@@ -33,7 +33,14 @@ SLOW = ("--allocator all", "bench allocators zoo")  # minutes each
 
 
 @pytest.mark.parametrize(
-    "name", ["README.md", "docs/orders.md", "docs/nights.md", pytest.param("docs/testing.md", marks=pytest.mark.slow)]
+    "name",
+    [
+        "README.md",
+        "docs/joint_choice.md",
+        "docs/orders.md",
+        "docs/nights.md",
+        pytest.param("docs/testing.md", marks=pytest.mark.slow),
+    ],
 )
 def test_the_pages_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Block by block, in one empty folder: what a command reads an earlier block has written."""

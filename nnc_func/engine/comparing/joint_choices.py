@@ -66,5 +66,5 @@ def _asked(search: Search, problem: JointProblem, repeat: int) -> dict[str, Any]
 
 def _judged(problem: JointProblem, found: Any) -> dict[str, Any]:
     runs, offsets, homes = found[ANSWER]
-    made = tuple(Run(task, kernel, tuple(map(tuple, over))) for task, kernel, over in runs)  # type: ignore[arg-type]
+    made = tuple(Run(task, kernel, tuple(map(tuple, over))) for task, kernel, over in runs)
     return {"value": arena(problem, Choice(made, tuple(offsets), tuple(homes))), **found}
