@@ -28,7 +28,7 @@ from nnc_func.engine.joint_choice.search import JointSearch
 from nnc_func.engine.planning.answers import footprint
 
 SIZES = (10, 14, 20, 26, 32, 40, 50, 60)
-GENERATED = 56
+GENERATED = 64
 PARTS = ("resnet-18", "vgg-16", "u-net", "gpt-2", "darts", "char-lstm")
 WORK = 1.1
 
@@ -122,9 +122,9 @@ def main() -> None:
     """All rows."""
     parser = options(__doc__)
     parser.add_argument(
-        "--steps", type=int, default=0, help="of each search; 100000, and 4000 for networks, unless given"
+        "--steps", type=int, default=0, help="of each search; 20000, and 4000 for networks, unless given"
     )
-    parser.add_argument("--seconds", type=float, default=60.0, help="that CP-SAT has for each problem")
+    parser.add_argument("--seconds", type=float, default=20.0, help="that CP-SAT has for each problem")
     parser.add_argument("--zoo", action="store_true", help="programs of the zoo instead of problems")
     parser.add_argument("names", nargs="*", help="networks; those measured before stay in the results")
     given = parser.parse_args()
@@ -136,7 +136,7 @@ def main() -> None:
     problems = [*generated(3, SIZES[:3]), *parts(["lenet-5"], (12,))] if given.smallest else None
     rows: list[dict[str, Any]] = []
     for name, problem in problems or (*generated(GENERATED), *parts(PARTS)):
-        rows.append(compared(name, problem, given.steps or 100_000, given.seconds, solver))
+        rows.append(compared(name, problem, given.steps or 20_000, given.seconds, solver))
         known = [row["equal"] for row in rows if row.get("equal") is not None]
         told = {"CP-SAT proves": len(known), "equal": sum(known), "ours proves": sum(row["proven"] for row in rows)}
         report("joint", rows, smallest=given.smallest, all=told)  # written after each: it takes long

@@ -206,7 +206,7 @@ class _Model:
                 new = next((x for x in self.lives if x.buffer == made and x.run in (None, run)), None)
                 if new is None:
                     continue
-                for old in [x for x in self.lives if x.buffer in others]:
+                for old in [x for x in self.lives if x.buffer in others and x.buffer not in problem.tasks.lasting]:
                     here = self.over[run, made, old] = model.new_bool_var(f"over{run, made, old.buffer, old.run}")
                     model.add_implication(here, self.active[run])
                     model.add(new.start == self.at[run]).only_enforce_if(here)

@@ -15,7 +15,7 @@ from nnc_func.engine.joint_choice.states import State, States, bits
 
 Places = tuple[tuple[int, int], ...]  # of held buffers, by number: the address
 ARENA = -1
-DEEPEST = 400  # runs: what is run again so often is left out
+DEEPEST = 200  # runs, and times that something is given up: a search that wants more ends
 
 
 class OutOfStepsError(Exception):
@@ -75,19 +75,19 @@ class PlacedStates:
         OutOfStepsError
             Neither was found.
         """
-        return self._choice() if self._search(0, (), 0) else None
+        return self._choice() if self._search(0, (), 0, 0) else None
 
     # --- states with places ---------------------------------------------------------------------------
 
-    def _search(self, done: int, places: Places, spent: int) -> bool:
+    def _search(self, done: int, places: Places, spent: int, depth: int) -> bool:
         if done == self.states.all:
             return True
-        if len(self.found) > DEEPEST:
+        if depth > DEEPEST:
             raise OutOfStepsError
         self._count()
         state = self._state(done, places)
         key = done, self._canonical(places)
-        if self.failed.get(key, spent + 1) <= spent or not self._may_end(state, spent):
+        if self.failed.get(key, spent + 1) <= spent or not self._may_end(state, spent, 0):
             return False
         lies = dict(places)
         for run, then, price in self._runs(state):
@@ -98,14 +98,14 @@ class PlacedStates:
                     continue
                 both = {**lies, **new}
                 held = tuple((b, both[b]) for b in bits(then))
-                if self._may_end(self._state(after, held), cost):
+                if self._may_end(self._state(after, held), cost, 0):
                     self.found.append((Run(run.task, kernel, run.over), new, scratch))
-                    if self._search(after, held, cost):
+                    if self._search(after, held, cost, depth + 1):
                         return True
                     self.found.pop()
         if not self.states.is_closed(done):
             for without in self.states.without(state):
-                if self._search(done, tuple(each for each in places if without.held >> each[0] & 1), spent):
+                if self._search(done, tuple(each for each in places if without.held >> each[0] & 1), spent, depth + 1):
                     return True
         self.failed[key] = min(spent, self.failed.get(key, spent))
         return False
@@ -234,8 +234,10 @@ class PlacedStates:
 
     # --- states without places ------------------------------------------------------------------------
 
-    def _may_end(self, state: State, spent: int) -> bool:
+    def _may_end(self, state: State, spent: int, depth: int) -> bool:
         """Whether the loads of some runs are within the capacity from here to the end, for what costs are left."""
+        if depth > DEEPEST:
+            raise OutOfStepsError
         if self.hopeful.get(state, -1) >= spent:
             return True
         if self.hopeless.get(state, spent + 1) <= spent:
@@ -246,7 +248,7 @@ class PlacedStates:
             peak = self.capacity * self.unit
             left = None if self.states.spare is None else self.states.spare - spent
             for step in sorted(self.states.steps(state, peak, left), key=lambda s: s.run is None):
-                if step.load <= peak and self._may_end(step.state, spent + step.cost):
+                if step.load <= peak and self._may_end(step.state, spent + step.cost, depth + 1):
                     good = True
                     break
         if good:

@@ -19,14 +19,14 @@ from nnc_func.engine.joint_choice.placed_states import OutOfStepsError, PlacedSt
 from nnc_func.engine.joint_choice.placement import exactly, placed
 from nnc_func.engine.joint_choice.problem import JointProblem
 from nnc_func.engine.joint_choice.solution import Solution
-from nnc_func.engine.joint_choice.states import least_load
+from nnc_func.engine.joint_choice.states import LeastLoad
 from nnc_func.engine.orders import DEFAULT, ORDERS
 from nnc_func.engine.orders.base import OrderProblem, simulated_peak
 from nnc_func.engine.orders.bounds import lower_bound
 from nnc_func.engine.orders.quick import QUICK
 from nnc_func.errors import PlanError
 
-LARGEST = 60  # tasks, up to which all choices are searched
+LARGEST = 80  # tasks, up to which all choices are searched: 60, and what is run again
 PLACED = 600  # steps of exact search for the offsets of one sequence
 PLACEMENTS = 8  # that are a step
 FEWEST = 500  # steps in which a capacity is decided, if there are as many
@@ -83,20 +83,31 @@ class _Search:
                 f"no choice costs {problem.limit} or less: all tasks cost {problem.least_cost} at the least"
             )
         self.choice, self.nbytes = self._first(starts)
+        self.loads = LeastLoad(problem, self.bound) if self.small else None
 
     def solution(self) -> Solution:
-        if self.small and self.nbytes > self.bound:
-            found = least_load(self.problem, steps=self.most // SHARES, below=self.nbytes, bound=self.bound)
-            self.steps += found.states
-            self.bound = max(self.bound, found.bound)
-            if found.runs is not None:
-                self._place(found.runs)
+        """Loads first; then other sequences; then what is left to prove: loads again, or capacities."""
+        share = self.most // SHARES
+        known = self._find_least_load(share)
         if self.nbytes > self.bound:
-            self._walk(self.most // (SHARES if self.small else 1))
-        if self.small:
+            self._walk(share if self.small else self.most)
+        if not known:
+            known = self._find_least_load(self.most - self.steps)
+        if self.small and known:
             self._decide()
         self._cheapen()
         return Solution(self.choice, self.nbytes, min(self.bound, self.nbytes), self.steps)
+
+    def _find_least_load(self, steps: int) -> bool:
+        """Whether the least load is known, by a search of so many steps."""
+        if self.loads is None or self.nbytes <= self.bound:
+            return True
+        found = self.loads.run(steps, self.nbytes)
+        self.steps += found.states
+        self.bound = max(self.bound, found.bound)
+        if found.runs is not None:
+            self._place(found.runs)
+        return found.runs is not None or found.bound >= self.nbytes
 
     def _first(self, starts: Sequence[Sequence[int]]) -> tuple[Choice, int]:
         """The best of what is given and the orders that take no time, with kernels that are the best for each."""

@@ -132,8 +132,9 @@ class States:
             if not self.needs[task] & ~done and self._is_readable(task, done, held):
                 yield task
         if not self.is_closed(done):
+            missing = ~held & (self.wanted(done) | self.read_again)
             for task, made in self.makes.items():
-                if done >> task & 1 and made & ~held and self._is_readable(task, done, held):
+                if done >> task & 1 and made & missing and self._is_readable(task, done, held):
                     yield task
 
     def _is_readable(self, task: int, done: int, held: int) -> bool:
@@ -296,15 +297,13 @@ def _match(made: int, candidates: dict[int, list[int]], taken: dict[int, int], s
     return False
 
 
-def least_load(problem: JointProblem, *, steps: int, below: int | None = None, bound: int = 0) -> Least:
-    """The choice with the least peak, by a search that looks at so many states at most.
+class LeastLoad:
+    """The search for the choice with the least peak, which may be gone on with.
 
     Parameters
     ----------
-    steps
-        States that are looked at.
-    below
-        Bytes: what has as high a peak is not looked for; it is proven then that there is nothing lower.
+    problem
+        What is asked.
     bound
         Bytes: it is known that no choice has a lower peak.
 
@@ -312,37 +311,53 @@ def least_load(problem: JointProblem, *, steps: int, below: int | None = None, b
     --------
     >>> from nnc_func.engine.orders.base import OrderProblem
     >>> tasks = OrderProblem([(), (), (0,), (1,), (2, 3)], [(0,), (1,), (0, 2), (1, 3), (2, 3)], [9, 9, 1, 1])
-    >>> found = least_load(JointProblem(tasks), steps=100)
+    >>> search = LeastLoad(JointProblem(tasks))
+    >>> search.run(3).runs is None
+    True
+    >>> found = search.run(100)
     >>> found.bound, [run.task for run in found.runs]
     (11, [0, 2, 1, 3, 4])
     """
-    states = States(problem)
-    most = float("inf") if below is None else below
-    if most <= bound:
-        return Least(bound, None, 0)
-    if states.spare is not None and states.spare < 0:
-        raise ValueError("the limit is less than what all tasks cost")
-    count = 0
-    paid: dict[State, int] = {}  # the least that a state was reached for
-    trail: list[tuple[int, Run | None]] = [(-1, None)]
-    heap: list[tuple[int, int, int, int, State]] = [(bound, 0, 0, 0, START)]  # peak, tasks left, cost, end of its trail
-    while heap:
-        peak, _, spent, at, state = heappop(heap)
-        if state.done == states.all:
-            return Least(peak, _walked(trail, at), count)
-        if paid.get(state, spent + 1) <= spent:
-            continue
-        if count >= steps:
-            return Least(peak, None, count)
-        paid[state] = spent
-        count += 1
-        for step in states.steps(state, peak, None if states.spare is None else states.spare - spent):
-            price = spent + step.cost
-            if step.load < most and paid.get(step.state, price + 1) > price:
-                trail.append((at, step.run))
-                left = (states.all & ~step.state.done).bit_count()
-                heappush(heap, (max(peak, step.load), left, price, len(trail) - 1, step.state))
-    return Least(int(most), None, count)
+
+    def __init__(self, problem: JointProblem, bound: int = 0) -> None:
+        self.states, self.bound = States(problem), bound
+        self.paid: dict[State, int] = {}  # the least that a state was reached for
+        self.trail: list[tuple[int, Run | None]] = [(-1, None)]
+        self.heap: list[tuple[int, int, int, int, State]] = [(bound, 0, 0, 0, START)]  # peak, left, cost, trail
+
+    def run(self, steps: int, below: int | None = None) -> Least:
+        """Look at so many states more.
+
+        Parameters
+        ----------
+        steps
+            States, at the most.
+        below
+            Bytes: what has as high a peak is not looked for, now and later; it is proven that there is nothing lower
+            when the search is over. None: all is looked for.
+        """
+        states, paid, heap = self.states, self.paid, self.heap
+        most = float("inf") if below is None else below
+        count = 0
+        while heap and heap[0][0] < most:
+            peak, _, spent, at, state = heap[0]
+            if state.done == states.all:
+                return Least(peak, _walked(self.trail, at), count)
+            if paid.get(state, spent + 1) <= spent:
+                heappop(heap)
+                continue
+            if count >= steps:
+                return Least(peak, None, count)
+            heappop(heap)
+            paid[state] = spent
+            count += 1
+            for step in states.steps(state, peak, None if states.spare is None else states.spare - spent):
+                price = spent + step.cost
+                if step.load < most and paid.get(step.state, price + 1) > price:
+                    self.trail.append((at, step.run))
+                    left = (states.all & ~step.state.done).bit_count()
+                    heappush(heap, (max(peak, step.load), left, price, len(self.trail) - 1, step.state))
+        return Least(max(self.bound, int(most)), None, count)
 
 
 def _walked(trail: Sequence[tuple[int, Run | None]], at: int) -> tuple[Run, ...]:
