@@ -1,8 +1,9 @@
 """The joint choice of order, kernels, aliases, offsets and recomputation, beside the chain of separate choices.
 
-python bench/joint.py [--steps N] [--seconds S] [--smallest]: generated problems of 10 to 60 tasks, and parts of the
-zoo's graphs of up to 60 instructions, beside CP-SAT, which has S seconds for each. `equal` is of those of which CP-SAT
-proves its optimum: bars are 50 of them, and that all are equal. Writes bench/results/joint.json.
+python bench/joint.py [NAME ...] [--steps N] [--seconds S] [--smallest]: generated problems of 10 to 60 tasks, and parts
+of the zoo's graphs of up to 60 instructions, beside CP-SAT, which has S seconds by the clock for each. `equal` is of
+those of which CP-SAT proves its optimum: bars are 50 of them, and that all are equal. Writes
+bench/results/joint.json.
 
 python bench/joint.py --zoo [NETWORK ...]: programs of the zoo, one example, inference and training: bytes of the chain,
 of the chain within the same time (`with_time_budget`), and of the joint choice; what no plan of its problem takes less
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 from measure import earlier, options, peer, report
@@ -124,9 +126,13 @@ def main() -> None:
     parser.add_argument(
         "--steps", type=int, default=0, help="of each search; 20000, and 4000 for networks, unless given"
     )
-    parser.add_argument("--seconds", type=float, default=20.0, help="that CP-SAT has for each problem")
+    parser.add_argument(
+        "--seconds", type=float, default=15.0, help="that CP-SAT has for each problem"
+    )
     parser.add_argument("--zoo", action="store_true", help="programs of the zoo instead of problems")
-    parser.add_argument("names", nargs="*", help="networks; those measured before stay in the results")
+    parser.add_argument(
+        "names", nargs="*", help="problems that begin so, or networks; those measured before stay in the results"
+    )
     given = parser.parse_args()
     if given.zoo or given.smallest:
         zoo(["lenet-5"] if given.smallest else given.names, given.steps or 4_000, given.smallest)
@@ -134,8 +140,12 @@ def main() -> None:
         return
     solver = peer("ortools")
     problems = [*generated(3, SIZES[:3]), *parts(["lenet-5"], (12,))] if given.smallest else None
-    rows: list[dict[str, Any]] = []
-    for name, problem in problems or (*generated(GENERATED), *parts(PARTS)):
+    rows: list[dict[str, Any]] = earlier("joint", {"rows": []})["rows"] if given.names and not given.smallest else []
+    told: dict[str, int] = {}
+    for name, problem in problems or chain(generated(GENERATED), parts(PARTS)):
+        if given.names and not name.startswith(tuple(given.names)):
+            continue
+        rows = [row for row in rows if row["problem"] != name]
         rows.append(compared(name, problem, given.steps or 20_000, given.seconds, solver))
         known = [row["equal"] for row in rows if row.get("equal") is not None]
         told = {"CP-SAT proves": len(known), "equal": sum(known), "ours proves": sum(row["proven"] for row in rows)}
