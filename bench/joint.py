@@ -126,9 +126,7 @@ def main() -> None:
     parser.add_argument(
         "--steps", type=int, default=0, help="of each search; 20000, and 4000 for networks, unless given"
     )
-    parser.add_argument(
-        "--seconds", type=float, default=15.0, help="that CP-SAT has for each problem"
-    )
+    parser.add_argument("--seconds", type=float, default=15.0, help="that CP-SAT has for each problem")
     parser.add_argument("--zoo", action="store_true", help="programs of the zoo instead of problems")
     parser.add_argument(
         "names", nargs="*", help="problems that begin so, or networks; those measured before stay in the results"

@@ -187,7 +187,7 @@ class Lazy(Layer, Generic[A]):
             fit = fitted(self.budget, request)
             graph, found, recomputation = fit.graph, fit.planned, fit.recomputation
         plan = found.plan
-        if plan.streams > 1 or config.spec >= 1 or not self.is_ours:
+        if plan.streams > 1 or config.spec >= 1 or joint is not None or not self.is_ours:
             self.verify(found, graph)
         bind_calls = sum(i.kernel == CALL.name for i in plan.instructions)
         taken = time.perf_counter() - start
@@ -499,8 +499,8 @@ class Lazy(Layer, Generic[A]):
         What is as small as it can be is the arena. Graphs of up to 60 instructions are searched exactly, larger ones
         from the chain of separate choices on; a program takes no more memory than by that chain, nor than
         `with_time_budget` finds in as much time. What was found is told beside both, in `stats.joint`. Kernels with
-        less scratch may round otherwise; all else is the same to the bit. It takes seconds to minutes where graphs have
-        hundreds of nodes.
+        less scratch may round otherwise; all else is the same to the bit. It takes seconds where graphs have hundreds
+        of nodes, and a minute where they have thousands. The plan is verified.
 
         Parameters
         ----------

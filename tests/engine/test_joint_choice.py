@@ -120,7 +120,7 @@ def test_answers_are_valid_and_bounds_hold(problem: JointProblem) -> None:
         assert max(loads(problem, found.choice.runs)) <= found.nbytes
 
 
-@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.parametrize("seed", range(20))
 def test_cp_sat_finds_the_same(seed: int) -> None:
     pytest.importorskip("ortools")
     problem = network(seed, 6 + seed // 2, width=4, again=0.3, houses=seed % 3 == 0, mixed=seed % 2 == 0)

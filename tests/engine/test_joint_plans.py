@@ -18,6 +18,7 @@ from nnc_func.engine.joint_choice import cp_sat
 from nnc_func.engine.joint_choice.generators import cut
 from nnc_func.engine.joint_choice.search import JointSearch
 from nnc_func.engine.plan import Plan
+from nnc_func.engine.plan_rows import LENT, OUTPUT
 from nnc_func.engine.planning.answers import footprint
 from nnc_func.engine.planning.passes import PASSES
 from nnc_func.errors import PlanError
@@ -46,7 +47,7 @@ def same(found: Any, wanted: Any, to_the_bit: bool) -> None:
 @pytest.mark.parametrize("control_flow", [False, True])
 def test_drawn_programs_compute_the_same_in_poisoned_memory(control_flow: bool) -> None:
     drawn = programs(control_flow=control_flow, most_steps=12)
-    assert differential(drawn, jointly(LAZY, 1.5, 200), examples=25, spec=3) == 25
+    assert differential(drawn, jointly(LAZY, 1.5, 200), examples=15, spec=3) == 15
 
 
 @settings(max_examples=12)
@@ -151,7 +152,7 @@ def test_cp_sat_finds_nothing_smaller_of_networks(name: str, training: bool) -> 
 def test_cp_sat_finds_the_same_of_parts_of_networks(start: int) -> None:
     pytest.importorskip("ortools")
     whole = NULL.engine.joint_problem(models.get("lenet-5").training(NULL, 1, seed=None))
-    part = cut(whole, start, start + 16)
+    part = cut(whole, start, start + 12)
     found, peer = JointSearch().solved(part), cp_sat.solve(part)
     assert found.is_proven
     assert peer.is_proven
@@ -169,10 +170,10 @@ def test_a_budget_of_time_is_the_joint_choices_too() -> None:
 
 
 def test_a_budget_of_memory_is_kept() -> None:
-    takes = footprint(sorted_values(jointly(LAZY, 1.5, 4_000)).plan)
+    takes = footprint(sorted_values(jointly(LAZY, 1.5, 1_000)).plan)
     stack = LAZY.swap(engine=LAZY.engine.with_memory_budget(takes))
     for work in (1.5, 1.0):  # without time for it, the budget's strategy computes values again
-        found = sorted_values(jointly(stack, work, 4_000))
+        found = sorted_values(jointly(stack, work, 1_000))
         assert footprint(found.plan.verify()) <= takes
         assert work > 1 or found.stats.recomputation is not None
     with pytest.raises(PlanError, match="memory budget"):
@@ -231,3 +232,17 @@ def test_orders_and_allocators_of_ones_own_are_asked_too() -> None:
     assert footprint(found.plan.verify()) < footprint(wanted.plan)
     x = np.random.default_rng(0).normal(size=1000)
     assert found(x) == wanted(x)
+
+
+def test_a_result_houses_no_more_than_its_own_bytes() -> None:
+    """Rounded up to the alignment both are alike; but the value has a few bytes more than the result."""
+    joint = jointly(LAZY)
+    x = joint.input("x", (130, 130), "float32")
+    y = x
+    for _ in range(5):
+        y = y @ x
+    program = joint.compile([x], joint.ops.sort(joint.ops.reshape(y, shape=(16900,))[:16897]))
+    plan = program.plan.verify()
+    result = next(b.nbytes for b in plan.buffers if b.kind == OUTPUT)
+    assert result % 64
+    assert all(b.offset + b.nbytes <= result for b in plan.buffers if b.kind == LENT)

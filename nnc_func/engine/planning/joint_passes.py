@@ -151,7 +151,8 @@ class JointPasses:
         for number, home in followed.homes.items():
             storage, house = draft.storages[number], draft.storages[home]
             alone = storage.merged == number and storage.kind == ARENA
-            if alone and storage.last < house.first and storage.place == house.place:
+            fits = followed.offsets[number, -1] + storage.nbytes <= house.nbytes  # the problem has rounded both up
+            if alone and fits and storage.last < house.first and storage.place == house.place:
                 storage.kind, storage.source = LENT, house.source
                 storage.offset = followed.offsets[number, -1]
         output_borrowing.reuse(draft)
@@ -182,9 +183,8 @@ class JointPasses:
 def _followed(asked: Asked, solution: Solution) -> Followed:
     choice, start = solution.choice, asked.start
     assert choice is not None
-    at: list[int] = []  # the instruction of each run
-    for run in choice.runs:
-        at.append(len({*at} - {-1}) if run.task != start else -1)
+    passed = next((i for i, run in enumerate(choice.runs) if run.task == start), len(choice.runs))
+    at = [i - (i > passed) for i in range(len(choice.runs))]  # the instruction of each run
     kernels = {
         at[i]: asked.variants[run.task][run.kernel] for i, run in enumerate(choice.runs) if run.task in asked.variants
     }
