@@ -196,7 +196,8 @@ assert len(plans[0].instructions) == len(plans[1].instructions)
 # With `dynamic=True` a carry may have another extent each time, along axes that it has. How large it ends is a matter
 # of values, so the loop is computed at once. Its body is traced as any, with symbols; a lazy stack plans it for
 # capacities that double, and takes views with the extents that there are. What is put behind a carry is written behind
-# it.
+# it. A slice whose bounds are not all within an extent that differs from time to time is refused when it comes to that:
+# `x[-3:]` of two elements has no shape that could be told before.
 
 for stack in (eager, lazy):
 

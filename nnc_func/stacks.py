@@ -24,7 +24,8 @@ from nnc_func.device.shared.queries import machine_of
 from nnc_func.engine import Eager, Lazy
 from nnc_func.engine.effects import applied_with_effects, first, performed
 from nnc_func.engine.jit import Arguments, Jitted
-from nnc_func.errors import DTypeError, GraphError, LayerError, TracingError
+from nnc_func.errors import DTypeError, GraphError, LayerError, ShapeError, TracingError
+from nnc_func.facets.dims import mentions_unknown
 from nnc_func.facets.dtypes import as_dtype
 from nnc_func.graph import aliases
 from nnc_func.graph.bodies import abstract
@@ -264,7 +265,12 @@ class Stack(Derivatives):
         for value in values:
             if type(value) is not own:
                 return None
-        return self._dispatch(op, values, params)
+        try:
+            return self._dispatch(op, values, params)
+        except ShapeError:
+            if mentions_unknown([*params.values()]):  # an extent of a body that is traced: it is part of that
+                return None
+            raise
 
     def applied(self, op: Op, args: tuple[Any, ...], params: Any) -> Any:
         """As `bind`, where not all arguments are tensors of this stack, or an effect has its token."""

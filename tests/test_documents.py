@@ -39,6 +39,7 @@ SLOW = ("--allocator all", "bench allocators zoo")  # minutes each
         "docs/joint_choice.md",
         "docs/orders.md",
         "docs/nights.md",
+        "docs/two_levels.md",
         pytest.param("docs/testing.md", marks=pytest.mark.slow),
     ],
 )

@@ -15,6 +15,7 @@ from nnc_func.engine.drawing.memory import tenants
 from nnc_func.engine.orders import DEFAULT, ORDERS, lower_bound, simulated_peak
 from nnc_func.engine.orders.base import answered
 from nnc_func.engine.rematerialising import STRATEGIES
+from nnc_func.engine.spilling import POLICIES
 from nnc_func.errors import PlanError
 
 USUAL = "portfolio"  # what engines take where no allocator is named
@@ -47,6 +48,13 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         help="choose order, kernels, offsets and what is computed again together, for a run that takes at most so many "
         "times as long, as estimated (1.1)",
     )  # fmt: skip
+    parser.add_argument(
+        "--fast-memory", type=plans.nbytes, metavar="BYTES", help="as 500MB: values are moved to a slow memory and back"
+    )
+    parser.add_argument(
+        "--policy", metavar="NAME|module:FUNCTION",
+        help=f"what is moved when: {', '.join(POLICIES)}, or a function of your own; with --fast-memory (cover)",
+    )  # fmt: skip
     parser.add_argument("--budget", type=plans.budget, default={}, metavar="3s|N", help="of a search: time, or steps")
     parser.add_argument(
         "--alignment", type=subjects.positive, default=1, metavar="BYTES", help="of a problem in a .csv file"
@@ -62,11 +70,14 @@ def answer(given: argparse.Namespace) -> Answer:
         return _compared(given)
     if given.strategy and given.memory is None:
         raise PlanError("--strategy says what is computed again within a budget: give one by --memory")
+    if given.policy and given.fast_memory is None:
+        raise PlanError("--policy says what is moved out of fast memory: give its bytes by --fast-memory")
+    bounded = given.memory is not None or given.fast_memory is not None or given.joint is not None
     stack = _stack(given)
     found = subjects.closed(subjects.subject(given, stack))
-    if given.allocator or given.order or given.budget or given.memory is not None or given.joint is not None:
+    if given.allocator or given.order or given.budget or bounded:
         found = evolve(found, saved=None)  # its own plan is not asked for
-    program = found.program() if given.memory is not None or given.joint is not None else None
+    program = found.program() if bounded else None
     plan: Any = found.plan() if program is None else program.plan
     if plan is None:
         raise PlanError(f"{found.name} is interpreted, and has no plan: name an --allocator or an --order to plan it")
@@ -76,9 +87,7 @@ def answer(given: argparse.Namespace) -> Answer:
         "max_load_bytes": plan.max_load,
         "peak_bytes": plan.peak_bytes,
         "ratio": plan.ratio,
-        **(_ordered(found, plan, given.order) if program is None else {}),
-        **({"recomputation": _again(program)} if given.memory is not None else {}),
-        **({"joint": str(program.stats.joint)} if program is not None and given.joint is not None else {}),
+        **(_ordered(found, plan, given.order) if program is None else _bounded(program)),
         "bytes_without_sharing": plan.unshared_bytes,
         "buffers": len(plan.planned),
         "kernels": plan.kernels,
@@ -97,10 +106,15 @@ def answer(given: argparse.Namespace) -> Answer:
     return with_files(answered, {kind: (path, getattr(plan, f"to_{kind}")()) for kind, path in asked.items()})
 
 
-def _again(program: Any) -> str:
-    """What is computed again, and which strategy chose it."""
-    told = program.stats.recomputation
-    return "nothing" if told is None else f"{told}, by {told.strategy}"
+def _bounded(program: Any) -> dict[str, Any]:
+    """What is computed again, and which strategy chose it; what is moved, and by which policy; or a joint choice."""
+    again, traffic = program.stats.recomputation, program.stats.traffic
+    if program.stats.joint is not None:
+        return {"joint": str(program.stats.joint)}
+    if traffic is not None:
+        told = f"{traffic}, by {traffic.policy}"
+        return {"slow_arena_bytes": traffic.slow_bytes, "moved_bytes": traffic.moved, "traffic": told}
+    return {"recomputation": "nothing" if again is None else f"{again}, by {again.strategy}"}
 
 
 def _ordered(found: subjects.Subject, plan: Any, named: str | None) -> dict[str, Any]:
@@ -113,7 +127,7 @@ def _ordered(found: subjects.Subject, plan: Any, named: str | None) -> dict[str,
 
 def _stack(given: argparse.Namespace) -> Any:
     (order,) = plans.orders([given.order]).values() if given.order else (None,)
-    stack = plans.planning(given.order if given.order in ORDERS else order)
+    stack = plans.planning(given.order if given.order in ORDERS else order, given.fast_memory is not None)
     engine = stack.engine
     if given.allocator:
         (allocator,) = plans.allocators([given.allocator], given.budget).values()
@@ -125,6 +139,10 @@ def _stack(given: argparse.Namespace) -> Any:
         engine = engine.with_memory_budget(given.memory, strategy)
     if given.joint is not None:
         engine = engine.with_joint_choice(given.joint)
+    if given.fast_memory is not None:
+        name = given.policy or "cover"
+        (policy,) = plans.policies([name]).values()
+        engine = engine.with_fast_memory(given.fast_memory, policy=name if name in POLICIES else policy)
     return stack.swap(engine=engine)
 
 

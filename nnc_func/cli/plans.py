@@ -19,6 +19,7 @@ from nnc_func.engine.naming import unknown
 from nnc_func.engine.orders import ORDERS
 from nnc_func.engine.planning.budgets import as_bytes
 from nnc_func.engine.rematerialising import STRATEGIES
+from nnc_func.engine.spilling import POLICIES
 from nnc_func.errors import PlanError, RuleError
 
 UNITS = {"ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}
@@ -114,6 +115,18 @@ def strategies(names: Iterable[str]) -> dict[str, Any]:
     """
     needs_none = [name for name in STRATEGIES if name != "optimal"]
     return chosen(names, "strategy", STRATEGIES, STRATEGIES.__getitem__, needs_none)
+
+
+def policies(names: Iterable[str]) -> dict[str, Any]:
+    """Policies of spilling by name, or all that need no package, or a user's own.
+
+    Raises
+    ------
+    PlanError
+        There is none of that name; tells the nearest.
+    """
+    needs_none = [name for name in POLICIES if name != "exact"]
+    return chosen(names, "policy", POLICIES, POLICIES.__getitem__, needs_none)
 
 
 def chosen(
@@ -216,8 +229,11 @@ def of_plan(name: str, plan: Any) -> Named:
     return Named(name, plan.order, plan.problem, [t.operator for t in found], [t.written for t in found])
 
 
-def planning(order: Any = None) -> Any:
-    """A stack that plans and computes nothing, its instructions in that order, or in the best of the usual ones."""
-    stack = nnc.lazy(nnc.Null())
+def planning(order: Any = None, in_levels: bool = False) -> Any:
+    """A stack that plans and computes nothing, its instructions in that order, or in the best of the usual ones.
+
+    It has one memory, or two places: fast memory, and a slow one.
+    """
+    stack = nnc.lazy(nnc.Places(fast=nnc.Null(), slow=nnc.Null()) if in_levels else nnc.Null())
     engine: Any = stack.engine
     return stack if order is None else stack.swap(engine=engine.with_orders(order))

@@ -43,7 +43,9 @@ if TYPE_CHECKING:
     from nnc_func.engine.joint_choice.problem import JointProblem
     from nnc_func.engine.planning.budgets import Budget
     from nnc_func.engine.planning.joint_passes import JointChoice
+    from nnc_func.engine.planning.levels import FastMemory
     from nnc_func.engine.rematerialising import Strategy
+    from nnc_func.engine.spilling import Policy
 
 A = TypeVar("A")
 
@@ -75,6 +77,8 @@ class Lazy(Layer, Generic[A]):
         What a program may take, see `with_memory_budget` and `with_time_budget`; None: as it is planned.
     joint
         Whether order, kernels, offsets and so on are chosen together, see `with_joint_choice`; None: one by one.
+    fast_memory
+        What it may take of the device's first place, see `with_fast_memory`; None: as it is planned.
     passes
         What makes plans, see `with_passes`.
     linker
@@ -99,6 +103,7 @@ class Lazy(Layer, Generic[A]):
     streams: int = field(default=1, validator=settings.streams)
     scheduler: Scheduler = field(default=ListScheduler(), validator=settings.callable_)
     budget: Budget | None = field(default=None, validator=settings.budget)
+    fast_memory: FastMemory | None = field(default=None, validator=settings.fast_memory)
     passes: Passes = field(default=PASSES, validator=settings.passes, repr=False)
     joint: JointChoice | None = field(default=None, validator=settings.joint)
     linker: Linker = field(default=link, validator=settings.callable_, repr=False)
@@ -165,33 +170,40 @@ class Lazy(Layer, Generic[A]):
     ) -> Any:
         start = time.perf_counter()
         if not plannable(self.device):
-            if self.budget is not None:
+            if self.budget is not None or self.fast_memory is not None:
                 raise PlanError(
                     f"{self.device!r} has no memory to plan, so that no budget can be kept; compile without"
                 )
             stats = Stats(source.statistics, graph.statistics, report, seconds, 0.0)
             return Interpreted(graph, source, self.device, stats, self.check_numerics)
         graph = relaid(graph, self.kernels)
-        recomputation = joint = None
+        recomputation = traffic = joint = None
         request = self.request(graph, donated=donated)
         if self.joint is not None:
             from nnc_func.engine.planning.joint_plan import planned_jointly
 
             both = planned_jointly(request, self.joint, self.budget)
             graph, found, joint, recomputation = both.graph, both.planned, both.report, both.recomputation
-        elif self.budget is None:
-            found = planned_smallest(request)
-        else:
+        elif self.budget is not None:
             from nnc_func.engine.planning.budgets import fitted
 
             fit = fitted(self.budget, request)
             graph, found, recomputation = fit.graph, fit.planned, fit.recomputation
+        elif self.fast_memory is not None:
+            from nnc_func.engine.planning.levels import levelled
+
+            levels = levelled(self.fast_memory, request)
+            graph, found, traffic = levels.graph, levels.planned, levels.traffic
+        else:
+            found = planned_smallest(request)
         plan = found.plan
         if plan.streams > 1 or config.spec >= 1 or joint is not None or not self.is_ours:
             self.verify(found, graph)
         bind_calls = sum(i.kernel == CALL.name for i in plan.instructions)
         taken = time.perf_counter() - start
-        stats = Stats(source.statistics, graph.statistics, report, seconds, taken, recomputation, bind_calls, joint)
+        stats = Stats(
+            source.statistics, graph.statistics, report, seconds, taken, recomputation, bind_calls, traffic, joint
+        )
         if config.debug >= 1:
             print(f"{graph.name}: {stats}, {plan!r}", file=sys.stderr)
         if config.debug >= 3:
@@ -530,6 +542,52 @@ class Lazy(Layer, Generic[A]):
         from nnc_func.engine.planning.joint_passes import JointChoice
 
         return evolved(self, joint=JointChoice(work, steps, seed))
+
+    def with_fast_memory(
+        self, nbytes: int | str | None, slow: str | None = None, policy: Policy | str = "cover"
+    ) -> Lazy[A]:
+        """This engine with programs that take so much of the device's first place, and move values to another one.
+
+        What counts are a run's arena in the first place, scratch of kernels included, and fresh results there; inputs,
+        variables and constants are there before. A value leaves between two uses, by the operator `transfer`, and
+        comes back by another one; it is written to slow memory once. What the graph itself brings from slow memory is
+        dropped, and brought again. Kernels and values are those of the program without, to the bit, unless only kernels
+        with less scratch do.
+
+        Parameters
+        ----------
+        nbytes
+            Bytes, or a number with a unit: ``"500MB"`` (10⁶), ``"1.5 GiB"`` (2³⁰). None: as much as there is.
+        slow
+            The place to which values are moved; None: the device's second one.
+        policy
+            What is moved when: a name of `nnc_func.engine.spilling.POLICIES`, or any function like them.
+
+        Raises
+        ------
+        PlanError
+            That is no number of bytes, or there is no such policy, or there is a memory budget, too. Compiling: the
+            device has one place, or the capacity is below the least that was found; says that, and which instruction
+            needs it.
+
+        Examples
+        --------
+        >>> import nnc_func as nnc
+        >>> lazy = nnc.lazy(nnc.Places(fast=nnc.NumPy(), slow=nnc.NumPy()))
+        >>> small = lazy.swap(engine=lazy.engine.with_fast_memory("48 KiB"))
+        >>> x = small.input("x", (1000,), "float64")
+        >>> layers = [x]
+        >>> for _ in range(12):
+        ...     layers.append(small.ops.sort(layers[-1] * 0.5))
+        >>> total = sum(small.ops.sum(layer * layers[-1]) for layer in reversed(layers[:-1]))
+        >>> told = small.compile([x], total).stats.traffic
+        >>> told.fast_bytes, told.without, told.moved
+        (48072, 96072, 96000)
+        """
+        from nnc_func.engine.planning.budgets import as_bytes
+        from nnc_func.engine.planning.levels import FastMemory
+
+        return evolved(self, fast_memory=None if nbytes is None else FastMemory(as_bytes(nbytes), slow, policy))
 
     def checking_numerics(self, on: bool = True) -> Lazy[A]:
         """This engine with a check of every kernel's results for NaN and infinity."""

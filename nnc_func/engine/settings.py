@@ -61,6 +61,8 @@ def joint(engine: Any, attribute: Any, value: Any) -> None:
 
     if not isinstance(value, JointChoice):
         raise PlanError(f"joint is a JointChoice, given {value!r}; with_joint_choice() makes one")
+    if engine.fast_memory is not None:
+        raise PlanError("an engine has a joint choice or a fast memory: with_fast_memory(None) gives the latter up")
     mine = [name for name in engine.passes.others() if name in REPLACED]
     if mine:
         raise PlanError(
@@ -78,3 +80,16 @@ def budget(engine: Any, attribute: Any, value: Any) -> None:
     if not isinstance(value, Budget):
         raise PlanError(f"budget is a Budget, given {value!r}; with_memory_budget('500MB') makes one")
     check_budget(value)
+
+
+def fast_memory(engine: Any, attribute: Any, value: Any) -> None:
+    """None, or a `FastMemory`, and no budget beside it: values are moved or computed again."""
+    if value is None:
+        return
+    from nnc_func.engine.planning.levels import FastMemory, check_fast_memory
+
+    if not isinstance(value, FastMemory):
+        raise PlanError(f"fast_memory is a FastMemory, given {value!r}; with_fast_memory('500MB') makes one")
+    check_fast_memory(value)
+    if engine.budget is not None:
+        raise PlanError("an engine has a budget or a fast memory: with_memory_budget(None) gives the budget up")

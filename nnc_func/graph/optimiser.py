@@ -49,6 +49,8 @@ class Optimiser(Layer, Generic[A]):
         Rules whose numerics are weaker do not fire.
     fast_math
         Rules that change NaN or infinity may fire.
+    known_bodies
+        What bodies of loops and branches were rewritten to, by body and avals: those within others are asked for again.
 
     Examples
     --------
@@ -68,6 +70,7 @@ class Optimiser(Layer, Generic[A]):
     fast_math: bool = False
     _tables: list[Table] = field(init=False, factory=list, eq=False, repr=False)
     _algebras: dict[Any, Any] = field(init=False, factory=dict, eq=False, repr=False)
+    known_bodies: dict[Any, Any] = field(init=False, factory=dict, eq=False, repr=False)
 
     role: ClassVar[Literal["optimiser"]] = "optimiser"
 

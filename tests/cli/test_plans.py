@@ -183,6 +183,10 @@ def as_it_is(problem, budget):
     return list(range(len(problem)))
 
 
+def everything(problem, capacity):
+    return range(len(problem.gaps))
+
+
 class Needy:
     def __init__(self, answer):
         self.answer = answer
@@ -256,6 +260,15 @@ def test_a_plan_names_ones_own_functions(said: Any, own: str, tmp_path: Path) ->
     assert re.search(r"recomputation  +.* computed again, .*, by square_root", text), text
 
 
+def test_a_plan_in_two_levels_tells_what_is_moved(said: Any, own: str) -> None:
+    line = ["plan", "transformer-encoder", "--training", "--fast-memory", "100MB"]
+    for policy in ("cover", "furthest", f"{own}:everything"):
+        found = json.loads(said(*line, "--policy", policy, "--json"))
+        assert found["arena_bytes"] <= 100_000_000 < found["arena_bytes"] + found["slow_arena_bytes"]
+        assert found["moved_bytes"] > found["slow_arena_bytes"]
+        assert f"times as long, by {policy.split(':')[-1]}" in found["traffic"]
+
+
 def test_names_that_nobody_has_are_told_before_anything_is_planned(refused: Any, file: str, own: str) -> None:
     bench = ["bench", "allocators"]
     for words, why in (
@@ -282,6 +295,9 @@ def test_names_that_nobody_has_are_told_before_anything_is_planned(refused: Any,
         (["plan", "lenet-5", "--joint", "0.5"], "from 1 on"),
         (["plan", "lenet-5", "--strategy", "greedy"], "give one by --memory"),
         (["plan", "lenet-5", "--memory", "1MB", "--strategy", "gredy"], "did you mean greedy"),
+        (["plan", "lenet-5", "--policy", "cover"], "give its bytes by --fast-memory"),
+        (["plan", "lenet-5", "--fast-memory", "1MB", "--policy", "furthst"], "did you mean furthest"),
+        (["plan", "lenet-5", "--fast-memory", "1MB", "--memory", "1MB"], "a budget or a fast memory"),
     ):
         assert why in refused(*words), words
 

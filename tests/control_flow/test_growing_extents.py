@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import nnc_func as nnc
+from nnc_func.errors import ShapeError
 
 EAGER, LAZY = nnc.eager(), nnc.lazy()
 STACKS = pytest.mark.parametrize("stack", [EAGER, LAZY], ids=["eager", "lazy"])
@@ -97,3 +98,66 @@ def test_a_carry_that_grows_is_passed_on_through_many(stack: Any, first: int) ->
     ]
     for one, other in zip(*ways, strict=True):
         np.testing.assert_allclose(one.numpy(), other.numpy(), rtol=1e-12, atol=1e-12)
+
+
+PARTS = [
+    (lambda x: -x[-3:], [0.5, 2.0]),
+    (lambda x: -x[:3], [0.5]),
+    (lambda x: -x[:3], [0.5, 2.0]),
+    (lambda x: x[1:3] * 2, [0.5, 2.0]),
+    (lambda x: x[5:1:-1] + 1, [0.5, 2.0, 1.0]),
+    (lambda x: x[2][None] * 3, [0.5, 2.0]),
+]
+
+
+@STACKS
+@pytest.mark.parametrize(("part", "start"), PARTS)
+@pytest.mark.parametrize("within", ["body", "branch", "loop"])
+def test_a_part_beyond_the_end_is_refused(stack: Any, part: Any, start: Any, within: str) -> None:
+    """Plans for a capacity read what lay behind the end."""
+
+    def body(x: Any) -> Any:
+        if within == "body":
+            return None, stack.ops.concat(x, part(x), axis=0)
+        if within == "branch":
+            found = stack.cond(x.sum() > 0, lambda: part(x).sum(), lambda: x.sum())
+        else:
+            _, found = stack.foreach(lambda y, total: (None, total + part(x).sum() * y), stack.asarray([1.0, 2.0]), 0.0)
+        return None, stack.ops.concat(x, found[None], axis=0)
+
+    with pytest.raises(ShapeError, match=r"(slice|index)\(.*outside of .*axis .*test_growing_extents"):
+        stack.while_loop(lambda x: x.shape[0] < 9, body, stack.asarray(start), dynamic=True)
+
+
+@STACKS
+def test_a_part_that_is_within_is_taken_each_time(stack: Any) -> None:
+    def body(x: Any) -> Any:
+        return None, stack.ops.concat(x, -x[-3:], x[1:3] * 2, axis=0)
+
+    x = np.array([0.5, 2.0, 1.0])
+    _, found, _ = stack.while_loop(lambda x: x.shape[0] < 50, body, stack.asarray(x), dynamic=True)
+    while len(x) < 50:
+        x = np.concatenate([x, -x[-3:], x[1:3] * 2])
+    np.testing.assert_array_equal(found.numpy(), x)
+
+
+@STACKS
+def test_extents_that_meet_are_compared_at_later_times_too(stack: Any) -> None:
+    def body(x: Any, y: Any) -> Any:
+        return None, (stack.ops.concat(x, x + y, axis=0), stack.ops.concat(y, y, axis=0)[:4])
+
+    one = stack.asarray([1.0, 2.0])
+    with pytest.raises(ShapeError, match=r"meet|broadcast|outside"):
+        stack.while_loop(lambda x, y: x.shape[0] < 99, body, (one, one * 3), dynamic=True)
+
+
+@STACKS
+def test_a_number_is_spread_over_what_grows(stack: Any) -> None:
+    def body(x: Any) -> Any:
+        y = stack.ops.concat(x, x[:1] * 1.1, axis=0)
+        y[y > 1] = 0.5
+        y[:1] = stack.ops.broadcast_to(stack.asarray(0.25), shape=y.shape)[:1] + y[:1]
+        return None, y
+
+    _, found, _ = stack.while_loop(lambda x: x.shape[0] < 5, body, stack.asarray([0.4, 0.95]), dynamic=True)
+    np.testing.assert_allclose(found.numpy(), [1.15, 0.95, 0.44, 0.715, 0.99], rtol=1e-12)

@@ -210,6 +210,8 @@ def test_what_a_joint_choice_may_be() -> None:
     mine = LAZY.engine.with_passes(in_place=lambda draft: draft)
     with pytest.raises(PlanError, match="in_place"):
         mine.with_joint_choice()
+    with pytest.raises(PlanError, match="fast memory"):
+        LAZY.engine.with_fast_memory("1MB").with_joint_choice()
     LAZY.engine.with_passes(alias=PASSES.alias).with_joint_choice()
     assert LAZY.engine.joint is None
 

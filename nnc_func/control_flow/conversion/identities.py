@@ -75,7 +75,9 @@ class Identities:
     def __init__(self) -> None:
         self.logs: list[Log] = []
         self.related: dict[int, tuple[ref[Tensor], dict[int, tuple[ref[Tensor], Same]]]] = {}
-        self.made: list[tuple[int, int]] = []
+        self.made: list[tuple[int, int, Any]] = []  # of a tensor, which other, and what was known of the two before
+        self.loops: dict[Any, Any] = {}  # what was found of loops of converted code, by where they stand
+        self.names: dict[int, tuple[ref[Tensor], Any]] = {}  # where tensors were made that are one of others
         self.parted: dict[int, tuple[Any, list[int], str]] = {}
 
     # --- tensors ----------------------------------------------------------------------------------------
@@ -102,8 +104,8 @@ class Identities:
             known = self.related.get(id(a))
             if known is None or known[0]() is not a:
                 known = self.related[id(a)] = (ref(a), {})
+            self.made.append((id(a), id(b), known[1].get(id(b))))
             known[1][id(b)] = (ref(b), same)
-        self.made.append((id(one), id(other)))
 
     def partners(self, tensor: Any) -> list[tuple[Tensor, Same]]:
         """Tensors that may be the same object, and whether they are."""
@@ -122,6 +124,15 @@ class Identities:
         """Those that may be the same object as another, by identity."""
         found = {key: kept() for key, (kept, row) in self.related.items() if row}
         return {key: tensor for key, tensor in found.items() if tensor is not None}
+
+    def name(self, tensor: Tensor, name: Any) -> None:
+        """Say where a tensor was made: when the same code is traced again, the one that is made there stands for it."""
+        self.names[id(tensor)] = (ref(tensor), name)
+
+    def name_of(self, tensor: Tensor) -> Any:
+        """Where it was made; None where nobody has said that."""
+        known = self.names.get(id(tensor))
+        return known[1] if known is not None and known[0]() is tensor else None
 
     def conditions(self) -> list[Same]:
         """Whether tensors are one object, of all pairs that may be."""
@@ -145,10 +156,13 @@ class Identities:
         finally:
             self.logs.pop()
             log.restore()
-            for a, b in self.made[first:]:
-                for key, other in ((a, b), (b, a)):
-                    if key in self.related:
-                        self.related[key][1].pop(other, None)
+            for key, other, before in reversed(self.made[first:]):
+                if key not in self.related:
+                    continue
+                if before is None:
+                    self.related[key][1].pop(other, None)
+                else:
+                    self.related[key][1][other] = before
             del self.made[first:]
 
     # --- containers -------------------------------------------------------------------------------------

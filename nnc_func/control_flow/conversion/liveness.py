@@ -171,30 +171,33 @@ class Assigned:
             both = self.block(node.body, {*tested}) & self.block(node.orelse, {*tested})
             return both - bound([*node.body, *node.orelse])  # the two may not fit together
         if isinstance(node, ast.While):
-            self.look(node.test, sure)
-            self.block(node.body, sure | bound(node.test))
-            return sure - bound(node)
+            each_time = sure - bound(node)  # what two times, or a break, leave behind may not fit together
+            self.look(node.test, each_time)
+            self.block(node.body, each_time | bound(node.test))
+            return each_time
         if isinstance(node, ast.For):
             self.look(node.iter, sure)
-            self.block(node.body, sure | bound(node.target))
-            return sure - bound(node)
+            each_time = sure - bound(node)
+            self.block(node.body, each_time | bound(node.target))
+            return each_time
         if isinstance(node, ast.With):
             for item in node.items:
                 self.look(item, sure)
                 sure = sure | bound(item)
             return self.block(node.body, sure)
         if isinstance(node, ast.Try):
+            after = sure - bound(node)
             whole = self.block(node.body, {*sure})
             for handler in node.handlers:
-                self.block(handler.body, sure | ({handler.name} if handler.name else set()))
+                self.block(handler.body, after | ({handler.name} if handler.name else set()))
             self.block(node.orelse, whole)
-            self.block(node.finalbody, {*sure})
-            return sure
+            self.block(node.finalbody, {*after})
+            return after
         if isinstance(node, ast.Match):
             self.look(node.subject, sure)
             for case in node.cases:
                 self.block(case.body, sure | bound(case.pattern))
-            return sure
+            return sure - bound(node.cases)
         if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name) and node.target.id not in sure:
             self.unsure.add(id(node))
         self.look(node, sure)

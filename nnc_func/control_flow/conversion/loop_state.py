@@ -6,17 +6,17 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from attrs import define, field
+from attrs import define, field, frozen
 
 from nnc_func.autodiff.traced import Traced
 from nnc_func.control_flow.conversion.arrays import Arrays
+from nnc_func.control_flow.conversion.containers import check_containers, containers
 from nnc_func.control_flow.conversion.copies import Copies
 from nnc_func.control_flow.conversion.identities import Identities, Log
 from nnc_func.control_flow.conversion.objects import Objects, content, is_same
 from nnc_func.control_flow.conversion.values import Held, Rows, moving, same
 from nnc_func.errors import ControlFlowError
 from nnc_func.graph.tensors.tensor import Tensor
-from nnc_func.tree import sorted_keys
 
 Key = tuple[Any, ...]
 """Of a place: the number of a variable; or that of an object, and which of its parts. Of a leaf: place and number."""
@@ -68,6 +68,26 @@ class Pair:
     before: Any
 
 
+@frozen
+class Found:
+    """What was found of a loop: where it stands in the body of another one, that is traced several times.
+
+    Attributes
+    ----------
+    places
+        Those that are exchanged.
+    tensors
+        Numbers of variables that are tensors into which it writes.
+    pairs
+        Leaves that may be one tensor with another one, or with one from outside, by where that was made; and when, and
+        whether they are one before the loop.
+    """
+
+    places: tuple[Key, ...]
+    tensors: frozenset[int]
+    pairs: dict[tuple[Key, Any], tuple[str, Any]]
+
+
 class LoopState:
     """The variables, objects and tensors of one loop.
 
@@ -77,13 +97,15 @@ class LoopState:
         What the variables have; those that the loop appends to, or that have no value, are no part of it.
     exchanged
         Numbers of variables that are thought to be given other values.
+    last
+        What was found the last time that this code was traced: what is found again need not be looked for.
     """
 
     def __init__(
         self, before: Sequence[Any], held: list[Held], gathering: Sequence[bool], exchanged: set[int],
-        objects: Objects, arrays: Arrays, where: Any,
+        objects: Objects, arrays: Arrays, where: Any, last: Found | None,
     ) -> None:  # fmt: skip
-        self.before, self.held, self.gathering, self.where = before, held, gathering, where
+        self.before, self.held, self.gathering, self.where, self.last = before, held, gathering, where, last
         self.objects, self.arrays = objects, arrays
         self.contents = objects.contents()
         self.places: dict[Key, None] = dict.fromkeys((n,) for n in sorted(exchanged))
@@ -100,14 +122,28 @@ class LoopState:
         self.begun: list[tuple[str, Any, Any]] = []
         self.entered: dict[int, Any] = {}
         self.suspects: list[tuple[Tensor, Any]] = []
+        self.starts: dict[Key, dict[int, Any]] = {}  # of each leaf, what it may be one with before the loop
         self.outside: dict[int, Tensor] = {}  # that may be the same object as another
         self.near: dict[int, Tensor] = {}  # from outside, that may be the same object as what is carried
 
     # --- what is carried --------------------------------------------------------------------------------
 
-    def laid_out(self) -> None:
-        """Decide what is carried, as far as is known."""
-        self.slots = []
+    def laid_out(self, known: Identities) -> None:
+        """Decide what is carried, as far as is known, also from the last time that this code was traced."""
+        self.outside, first, self.slots = known.tensors(), not self.slots, []
+        if first and self.last is not None:
+            self._begin_as(self.last)
+        self._lay_out()
+        leaves = {(*slot.key, i): slot.held.leaves[i] for slot in self.slots for i in slot.moving}
+        self.starts = {key: self._one_with(leaf, known) for key, leaf in leaves.items()}
+        if first and self.last is not None:
+            self._pair_as(self.last, known)
+        elif first:
+            for key, leaf in leaves.items():  # mostly it is exchanged at the first time
+                if id(leaf) in self.near and not self.is_alone(leaf):
+                    self.pairs[key, id(leaf)] = Pair(FIRST, True)
+
+    def _lay_out(self) -> None:
         for key in self.places:
             if len(key) == 1:
                 if not self.gathering[key[0]] and not self.held[key[0]].absent:
@@ -142,11 +178,55 @@ class LoopState:
             names[path if path not in names else f"{path} ({n})"] = n
         return found, [*names]
 
+    # --- what was found the last time -------------------------------------------------------------------
+
+    def found(self, known: Identities) -> Found:
+        """What was found of the loop."""
+        tensors = frozenset(n for n, each in enumerate(self.before) if id(each) in self.tensors)
+        pairs: dict[tuple[Key, Any], tuple[str, Any]] = {}
+        for (key, other), pair in self.pairs.items():
+            name = other if type(other) is tuple else self._origin(self.outer[other], known)
+            pairs[key, name] = (pair.when, pair.before if type(pair.before) is bool else None)
+        return Found(tuple(self.places), tensors, pairs)
+
+    def _origin(self, tensor: Tensor, known: Identities) -> Any:
+        """What stands for a tensor from outside when this code is traced again."""
+        return known.name_of(tensor) or self.objects.path(tensor)
+
+    def _begin_as(self, last: Found) -> None:
+        """Think of places and tensors what was found the last time."""
+        for key in [*self.places]:
+            value = self.before[key[0]]
+            if key not in last.places and (isinstance(value, Tensor) or type(value) in (list, dict, Rows)):
+                del self.places[key]
+        for key in last.places:
+            n = key[0]
+            if len(key) == 1 or (n < len(self.contents) and key[1] in _keys(self.contents[n])):
+                self.places[key] = None
+        for n in last.tensors:
+            if isinstance(self.before[n], Tensor):
+                self.tensors[id(self.before[n])] = self.before[n]
+
+    def _pair_as(self, last: Found, known: Identities) -> None:
+        """Think of pairs what was found the last time, unless it is another one before the loop now."""
+        leaves = {(*slot.key, i): slot.held.leaves[i] for slot in self.slots for i in slot.moving}
+        others: dict[Any, list[tuple[Any, Any]]] = {key: [(key, leaf)] for key, leaf in leaves.items()}
+        for number, tensor in self.outside.items():
+            others.setdefault(self._origin(tensor, known), []).append((number, tensor))
+        for (key, name), (when, before) in last.pairs.items():
+            for other, tensor in others.get(name, ()) if key in leaves else ():
+                now = self.starts[key].get(id(tensor), False)
+                if type(other) is int:
+                    self.near[other] = tensor
+                    if tensor is leaves[key] and self.is_alone(tensor):
+                        now = False
+                self.pairs[key, other] = Pair(when if type(now) is bool and now is before else OWN, now)
+
     # --- one time ---------------------------------------------------------------------------------------
 
     def enter(self, given: Sequence[Any], known: Identities) -> list[Any]:
         """Give objects and tensors what they have at the beginning of a time; and what the variables have then."""
-        variables, rest, self.phis, self.outside = [*self.before], iter(given), {}, known.tensors()
+        variables, rest, self.phis = [*self.before], iter(given), {}
         for n, each in enumerate(self.held):
             if each.absent:
                 variables[n] = each.value
@@ -156,6 +236,8 @@ class LoopState:
             slot.root = self.copies.of(slot.held.value)
             for i, leaf in enumerate(Held.of("", slot.root).leaves):
                 self.phis[(*slot.key, i)] = leaf
+                if isinstance(leaf, Tensor):
+                    known.name(leaf, (FIRST, str(self.where), *slot.key, i))
             if len(slot.key) == 1:
                 variables[slot.key[0]] = slot.root
             else:
@@ -215,7 +297,7 @@ class LoopState:
             slot.end = Held.of(slot.held.name, self._end(slot, found, changed))
             self._check(slot.held, slot.end)
         self._check_arrays(log)
-        self._check_containers(touched or set(), bool(grown), known)
+        check_containers(self, touched or set(), bool(grown), known)
         bits = self._pairs(known)
         values = [slot.end.leaves[i] for slot in self.slots for i in slot.moving]
         values += self.tensors.values()
@@ -246,14 +328,12 @@ class LoopState:
             was, path = self.contents[n], self.objects.found[n][1]
             if isinstance(now, (set, np.ndarray)):
                 kind = "a set" if isinstance(now, set) else "an array of NumPy"
-                raise ControlFlowError(
-                    f"{self._start()} writes into {path}, which is {kind}; only tensors change in it"
-                )
+                raise ControlFlowError(f"{self.start()} writes into {path}, which is {kind}; only tensors change in it")
             keys = [*was] if isinstance(was, dict) else [*range(len(was))]
             if keys != ([*now] if isinstance(now, dict) else [*range(len(now))]):
                 one, two = (Held.of(path, each).structure for each in (was, now))
                 raise ControlFlowError(
-                    f"{self._start()} carries {path}: it is {one} before, and {two} after one time; begin with what "
+                    f"{self.start()} carries {path}: it is {one} before, and {two} after one time; begin with what "
                     "has the structure that it keeps"
                 )
             for key in keys:
@@ -314,7 +394,8 @@ class LoopState:
 
     # --- what is refused --------------------------------------------------------------------------------
 
-    def _start(self) -> str:
+    def start(self) -> str:
+        """How messages begin."""
         return f"the loop at {self.where} is one of operators, and"
 
     def _check(self, was: Held, now: Held) -> None:
@@ -343,66 +424,7 @@ class LoopState:
                 if isinstance(slot.held.leaves[i], np.ndarray) and id(self.phis[(*slot.key, i)]) in log.before:
                     self.arrays.check(slot.key[0] if len(slot.key) == 1 and slot.held.structure.kind == "leaf" else -1)
 
-    def _check_containers(self, touched: set[int], written: bool, known: Identities) -> None:
-        """Raise ControlFlowError where a list or a dict is written into, and which one that is differs."""
-        rows: list[list[tuple[str, int, Any]]] = [[], []]
-        for slot in self.slots:
-            for row, tree in zip(rows, (slot.held.value, slot.end.value), strict=True):
-                for path, each in _containers(tree, slot.held.name):
-                    original = self.copies.original(each)
-                    row.append((path, id(original), original))
-                    for possible in known.possible(original):
-                        if self.objects.number(possible) in touched:
-                            raise ControlFlowError(
-                                f"{self._start()} writes into {self.objects.path(possible)} by another name than "
-                                f"{path}, which is that {type(possible).__name__} at one time, and another one at "
-                                "another: use one name, or give one of them a copy of its own"
-                            )
-        if not written:
-            return
-        changed = {
-            id(self.copies.original(made)) for _, made, before in self.begun if not is_same(before, content(made))
-        }
-        places: list[dict[int, list[str]]] = [{}, {}]
-        for each, row in zip(places, rows, strict=True):
-            for path, key, _ in row:
-                each.setdefault(key, []).append(path)
-        ends = {path: value for path, _, value in rows[1]}
-        for path, key, value in rows[0]:
-            if key not in changed:
-                continue
-            other = next((each for each in known.possible(ends.get(path))[1:] if each in self.objects), None)
-            if other is not None:
-                raise ControlFlowError(
-                    f"{self._start()} writes into {path}, which is {self.objects.path(other)} at one time and not at "
-                    "another: use one name, or give one of them a copy of its own"
-                )
-            if key not in places[1]:
-                raise ControlFlowError(
-                    f"{self._start()} writes into {path}, then exchanges it for another {type(value).__name__}: write "
-                    "into it each time, or make a new one each time"
-                )
-            differing = {*places[0][key]} ^ {*places[1][key]}
-            alone = len(places[0][key]) == len(places[1][key]) == 1
-            if differing and not (alone and self._is_alone(value)):
-                first = sorted(differing - {path})[0] if differing - {path} else path
-                when = ("before", "after") if first in places[0][key] else ("after", "before")
-                raise ControlFlowError(
-                    f"{self._start()} writes into {path}, which is the same object as {first} {when[0]} a time, and "
-                    f"not {when[1]} it; give one of them a value of its own, such as a copy, "
-                    f"{type(value).__name__}({first})"
-                )
-        both = [{path: key for path, key, _ in row} for row in rows]
-        joined = {key for key, paths in places[1].items() if len(paths) > 1}
-        for path, key, value in rows[1]:
-            if key in joined and both[0].get(path) in changed and len({both[0].get(p) for p in places[1][key]}) > 1:
-                raise ControlFlowError(
-                    f"{self._start()} writes into {path}, which is the same {type(value).__name__} as "
-                    f"{next(p for p in places[1][key] if p != path)} after a time, and not before it; give one of them "
-                    "a value of its own"
-                )
-
-    def _is_alone(self, value: Any) -> bool:
+    def is_alone(self, value: Any) -> bool:
         """Whether only one variable has something."""
         return any(value is each and alone for each, alone in zip(self.before, self.arrays.alone, strict=True))
 
@@ -424,15 +446,13 @@ class LoopState:
         AgainError
             There are more than was known.
         """
-        phis = {id(phi) for phi in self.phis.values()}
         rows: dict[Key, list[dict[int, Any]]] = {}  # of each leaf, before and after a time: what it may be one with
         for slot in self.slots:
             for i in slot.moving:
-                key = (*slot.key, i)
-                ends = [slot.held.leaves[i], slot.end.leaves[i]]
-                rows[key] = [self._one_with(each, known, phis if n == 0 else set()) for n, each in enumerate(ends)]
-                if self._is_alone(ends[0]) or id(ends[0]) not in self.near:
-                    rows[key][0].pop(id(ends[0]), None)
+                key, first = (*slot.key, i), slot.held.leaves[i]
+                rows[key] = [{**self.starts[key]}, self._one_with(slot.end.leaves[i], known)]
+                if self.is_alone(first) or id(first) not in self.near:
+                    rows[key][0].pop(id(first), None)
         again, bits = False, dict[Any, Any]()
         for pair, before, after in self._near(rows):
             if before is False and after is False:
@@ -445,15 +465,18 @@ class LoopState:
                 self.pairs[pair] = Pair(when if was is None else OWN, before)
                 again = True
             bits[pair] = after
+        for known_pair, one in self.pairs.items():
+            if known_pair not in bits and one.when != OWN:
+                self.pairs[known_pair] = Pair(OWN, one.before)
+                again = True
+            bits.setdefault(known_pair, False)
         if again:
             raise AgainError
-        for key in self.pairs:
-            bits.setdefault(key, False)
         stack = next((x.stack for x in self.phis.values() if isinstance(x, Tensor)), None)
         values = [False if key == (FIRST, FIRST) else bits[key] for key in self._bits()]
         return [stack.asarray(np.bool_(each)) if type(each) is bool else each for each in values]  # type: ignore[union-attr]
 
-    def _one_with(self, leaf: Any, known: Identities, without: set[int]) -> dict[int, Any]:
+    def _one_with(self, leaf: Any, known: Identities) -> dict[int, Any]:
         """Tensors by identity that a leaf may be one with, and whether it is."""
         if not isinstance(leaf, Tensor):
             return {}
@@ -461,7 +484,7 @@ class LoopState:
         for other in (leaf, *(each for each, _ in known.partners(leaf))):
             if other in self.objects or id(other) in self.outside:
                 self.near[id(other)] = other
-        return {key: value for key, value in found.items() if key not in without}
+        return found
 
     def _near(self, rows: dict[Key, list[dict[int, Any]]]) -> Iterator[tuple[tuple[Any, Any], Any, Any]]:
         """Pairs of leaves, and of a leaf and a tensor from outside, with whether they are one before and after."""
@@ -502,17 +525,19 @@ class LoopState:
                 if end is phi and (not isinstance(phi, Tensor) or phi.value is self.entered[id(phi)]):
                     given[i] = slot.held.leaves[i]
                 made[key] = given[i]
+                if isinstance(given[i], Tensor) and given[i] is not slot.held.leaves[i]:
+                    known.name(given[i], (LATER, str(self.where), *key))
             leaves = [given.get(i, leaf) for i, leaf in enumerate(slot.held.leaves)]
             whole = all(a is b for a, b in zip(leaves, slot.held.leaves, strict=True)) and slot.end.value is slot.root
             value = slot.held.value if whole else Copies(_following(leaves)).of(slot.held.value)
             if not whole:
-                outer = [each for _, each in _containers(slot.held.value, "")] + [
+                outer = [each for _, each in containers(slot.held.value, "")] + [
                     other
-                    for _, each in _containers(slot.end.value, "")
+                    for _, each in containers(slot.end.value, "")
                     for other in known.possible(each)
                     if other in self.objects
                 ]
-                for _, each in _containers(value, ""):
+                for _, each in containers(value, ""):
                     known.part(each, outer, self.where)
             if len(slot.key) == 1:
                 after[slot.key[0]] = value
@@ -532,19 +557,9 @@ class LoopState:
         return after
 
 
-def _containers(tree: Any, path: str) -> Iterator[tuple[str, Any]]:
-    """Lists and dicts of a tree, each as often as it stands there, with its path."""
-    waiting = [(path, tree)]
-    while waiting:
-        at, each = waiting.pop()
-        if type(each) in (list, dict, Rows):
-            yield at, each
-        if type(each) is Rows:
-            each = each.segments
-        if isinstance(each, dict):
-            waiting += [(f"{at}.{key}", each[key]) for key in sorted_keys(each)]
-        elif isinstance(each, (list, tuple)):
-            waiting += [(f"{at}.{n}", part) for n, part in enumerate(each)]
+def _keys(content: Any) -> Any:
+    """By what the parts of an object's content are found."""
+    return content if isinstance(content, dict) else range(len(content)) if isinstance(content, list) else ()
 
 
 def _following(leaves: Sequence[Any]) -> Any:

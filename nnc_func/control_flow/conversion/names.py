@@ -51,11 +51,17 @@ def place(node: ast.expr) -> str | None:
 
 
 def bound(tree: ast.AST | Iterable[ast.AST]) -> set[str]:
-    """Names that are given a value: by assignment, a loop, an import, a definition, a pattern."""
+    """Names that are given a value: by assignment, a loop, an import, a definition, a pattern; by no comprehension."""
     found: set[str] = set()
+    stored: list[ast.Name] = []
+    inner: set[int] = set()
     for node in within(tree):
-        if isinstance(node, ast.Name) and isinstance(node.ctx, (ast.Store, ast.Del)):
-            found.add(node.id)
+        kind = type(node)
+        if kind is ast.Name:
+            if not isinstance(node.ctx, ast.Load):  # type: ignore[attr-defined]
+                stored.append(node)  # type: ignore[arg-type]
+        elif kind is ast.comprehension:
+            inner |= {id(each) for each in ast.walk(node.target) if isinstance(each, ast.Name)}  # type: ignore[attr-defined]
         elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             found.add(node.name)
         elif isinstance(node, ast.alias):
@@ -64,17 +70,7 @@ def bound(tree: ast.AST | Iterable[ast.AST]) -> set[str]:
             found.add(node.name)
         elif isinstance(node, ast.MatchMapping) and node.rest:
             found.add(node.rest)
-    return found - of_comprehensions(tree)
-
-
-def of_comprehensions(tree: ast.AST | Iterable[ast.AST]) -> set[str]:
-    """Names that comprehensions alone give values to."""
-    inner: set[int] = set()
-    for node in within(tree):
-        if isinstance(node, ast.comprehension):
-            inner |= {id(each) for each in ast.walk(node.target) if isinstance(each, ast.Name)}
-    stored = [n for n in within(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
-    return {n.id for n in stored if id(n) in inner} - {n.id for n in stored if id(n) not in inner}
+    return found | {each.id for each in stored if id(each) not in inner}
 
 
 def changed(tree: ast.AST | Iterable[ast.AST]) -> set[str]:
@@ -115,8 +111,20 @@ def captured(function: ast.FunctionDef) -> set[str]:
     return found
 
 
-def parameters(function: ast.FunctionDef) -> list[str]:
+def parameters(function: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> list[str]:
     """Names of the parameters."""
     a = function.args
     rest = [each for each in (a.vararg, a.kwarg) if each is not None]
     return [each.arg for each in (*a.posonlyargs, *a.args, *a.kwonlyargs, *rest)]
+
+
+def own(scope: ast.AST) -> set[str]:
+    """Names that are a function's, a class's or a comprehension's own."""
+    if isinstance(scope, COMPREHENSIONS):
+        return {n.id for g in scope.generators for n in ast.walk(g.target) if isinstance(n, ast.Name)}
+    if isinstance(scope, ast.Lambda):
+        return {*parameters(scope)} | bound(scope.body)
+    if not isinstance(scope, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        return set()
+    outer = {name for n in within(scope.body) if isinstance(n, (ast.Global, ast.Nonlocal)) for name in n.names}
+    return (bound(scope.body) - outer) | (set() if isinstance(scope, ast.ClassDef) else {*parameters(scope)})

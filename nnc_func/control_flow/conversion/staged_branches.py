@@ -74,10 +74,13 @@ class Outcome:
     def __attrs_post_init__(self) -> None:
         self.positions = {id(leaf): n for n, leaf in enumerate(self.leaves)}
 
-    @property
-    def exits(self) -> bool:
-        """Whether it ends with a return, break or continue: what follows is not seen then."""
-        return any(each.value is True and each.name.startswith(FLAGS) for each in self.held)
+    def exits(self, variable: Held) -> bool:
+        """Whether it ends with a return, break or continue, so that nobody reads a variable that has no value then.
+
+        What has a value in Python, which staged code cannot tell, may be read behind the loop.
+        """
+        flags = FLAGS[:1] if variable.lost else FLAGS
+        return any(each.value is True and each.name.startswith(flags) for each in self.held)
 
 
 def staged_branch(
@@ -192,16 +195,26 @@ class _Merge:
     # --- variables and objects --------------------------------------------------------------------------
 
     def variable(self, n: int, entry: Held) -> None:
-        """Decide of what one variable is built."""
+        """Decide of what one variable is built.
+
+        Raises
+        ------
+        ControlFlowError
+            It is an attribute of an object, which lasts, and no value can be told.
+        """
         other, then = (end.held[n] for end in self.ends)
+        lasts = "." in entry.name
         if other.absent and then.absent:
-            found = then.value if then.value.why else other.value
-            self._always(found)
+            self._always(then.value if then.value.why else other.value)
             return
         for which, (absent, there) in enumerate(((other, then), (then, other))):
             if absent.absent:
-                if type(absent.value) is not Unreached and not self.ends[which].exits:
-                    self._none(entry, self._one_sided(entry.name, which, absent.value))
+                unread = type(absent.value) is Unreached or (not lasts and self.ends[which].exits(absent))
+                if not unread:
+                    why = self._one_sided(entry.name, which, absent.value)
+                    if lasts:
+                        raise ControlFlowError(f"the branch at {self.where} writes into {entry.name}: {why}")
+                    self._none(entry, why)
                     return
                 pair = (ABSENT, there.value) if which == 0 else (there.value, ABSENT)
                 self.values.append(self._both(pair[0], pair[1], entry.name))
@@ -209,6 +222,8 @@ class _Merge:
         try:
             self.values.append(self._both(other.value, then.value, entry.name))
         except _DifferError as error:
+            if lasts:
+                raise ControlFlowError(self._unequal(entry.name, error)) from None
             self._none(entry, str(error))
 
     def written(self) -> None:
@@ -346,7 +361,7 @@ class _Merge:
                 return lambda _: there
             at = self._at(which, there)
             n = self._choose((at, None) if which == 0 else (None, at), self._aval_at(which, at))
-            return self._tensor(one, two, lambda found: found[n])
+            return self._tensor(one, two, path, lambda found: found[n])
         if not (isinstance(one, Tensor) or isinstance(two, Tensor)) and same(one, two):
             return lambda _: one
         if not (moving(one) and moving(two)):
@@ -354,16 +369,21 @@ class _Merge:
         values = [end.log.after.get(id(each), (None, each))[1] for end, each in zip(self.ends, (one, two), strict=True)]
         if same(*values):
             value = values[0].value
-            return self._tensor(one, two, lambda _: Tensor(self.stack, value))
+            return self._tensor(one, two, path, lambda _: Tensor(self.stack, value))
         at = [self._at(which, leaf) for which, leaf in enumerate((one, two))]
         aval, why = self._aval([one, two], at)
         if aval is None:
             raise _DifferError(f"{path} {why}")
         n = self._choose(at, aval)
-        return self._tensor(one, two, lambda found: found[n])
+        return self._tensor(one, two, path, lambda found: found[n])
 
-    def _tensor(self, one: Any, two: Any, make: Build) -> Build:
-        build = _once(make)
+    def _tensor(self, one: Any, two: Any, path: str, make: Build) -> Build:
+        def named(given: Sequence[Any]) -> Any:
+            made = make(given)
+            self.known.name(made, (str(self.where), path))
+            return made
+
+        build = _once(named)
         self.tensors.append((one, two, build))
         return build
 

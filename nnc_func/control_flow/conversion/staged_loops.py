@@ -11,7 +11,7 @@ from attrs import frozen
 from nnc_func.aval import Aval
 from nnc_func.control_flow.carries import Carry, Growing
 from nnc_func.control_flow.conversion.arrays import Arrays
-from nnc_func.control_flow.conversion.identities import identities
+from nnc_func.control_flow.conversion.identities import identities, known_identities
 from nnc_func.control_flow.conversion.loop_state import AgainError, LoopState
 from nnc_func.control_flow.conversion.objects import Objects
 from nnc_func.control_flow.conversion.sources import Source
@@ -78,7 +78,10 @@ class StagedLoop:
             if not self.gathering[n] and (each.name in exchanged or type(each.value) is np.ndarray)
         }  # fmt: skip
         objects = Objects((body, test), get, names)
-        self.state = LoopState(self.before, self.held, self.gathering, new, objects, arrays, where)
+        self.code = (str(where), *names)
+        known = known_identities()
+        last = None if known is None else known.loops.get(self.code)
+        self.state = LoopState(self.before, self.held, self.gathering, new, objects, arrays, where, last)
         self.alone = arrays.alone
         self.ended: list[Held] = []
         self.rows: list[Any] = []
@@ -115,6 +118,12 @@ class StagedLoop:
             self.put(self.before)
             raise
         self.put(after)
+
+    @property
+    def goes(self) -> bool:
+        """Whether it surely goes at least once."""
+        source = self.source
+        return source is not None and source.count is None and self.test is None and known(source.length)
 
     # --- one time ---------------------------------------------------------------------------------------
 
@@ -188,7 +197,8 @@ class StagedLoop:
     # --- the loop ---------------------------------------------------------------------------------------
 
     def _carry(self) -> Variables:
-        self.state.laid_out()
+        with identities() as identical:
+            self.state.laid_out(identical)
         leaves, paths = self.state.leaves()
         _, structure = flatten(dict.fromkeys(paths, 0), by_insertion=True)
         made = tuple([tensor_of(self.stack, leaf) for leaf in leaves])
@@ -218,6 +228,8 @@ class StagedLoop:
 
         self._until_known(attempt)
         for n, (was, now) in enumerate(zip(self.held, self.ended, strict=True)):
+            if was.lost and not self.goes:
+                continue  # Python has a value where it does not go at all
             if was.absent and not now.absent:
                 leaves = [self._zero(leaf) for leaf in now.leaves]
                 self.held[n] = Held.of(was.name, now.built(leaves))
@@ -240,6 +252,8 @@ class StagedLoop:
         first = None if self.test is None else self._more(asked)  # before anything is traced
         self._begun()
         carry, body, avals = self._until_known(self._settled)
+        with identities() as identical:
+            identical.loops[self.code] = self.state.found(identical)
         head = [] if first is None else [stack.carrier(first)]
         head += [stack.carrier(stack.asarray(np.int64(0)))] if self.counted else []
         carries = [*head, *carry.carriers(avals)]

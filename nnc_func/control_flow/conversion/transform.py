@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from nnc_func.control_flow.conversion.exits import Exits, UnsupportedError, leaves, native, none_of, until
 from nnc_func.control_flow.conversion.liveness import Assigned, Liveness
 from nnc_func.control_flow.conversion.names import (
+    COMPREHENSIONS,
     FUNCTIONS,
     Names,
     appended,
     bound,
     captured,
+    own,
     parameters,
     place,
     within,
@@ -73,6 +75,45 @@ def refuse(function: ast.FunctionDef) -> list[tuple[int, str]]:
     return left
 
 
+class Asking(ast.NodeTransformer):
+    """Lets code that is left to Python ask variables for their values, in functions and classes within it too.
+
+    Parameters
+    ----------
+    asked
+        What stands for a name that is read.
+    names
+        The variables.
+    """
+
+    def __init__(self, asked: Callable[[ast.Name], Any], names: set[str]) -> None:
+        self.asked, self.names = asked, names
+
+    def visit_Name(self, node: ast.Name) -> Any:
+        """A variable."""
+        return self.asked(node) if isinstance(node.ctx, ast.Load) and node.id in self.names else node
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> Any:
+        """A variable that is read first."""
+        self.generic_visit(node)
+        if not isinstance(node.target, ast.Name) or node.target.id not in self.names:
+            return node
+        read = ast.copy_location(ast.Name(node.target.id, ast.Load()), node)
+        return [ast.copy_location(ast.Expr(self.asked(read)), node), node]
+
+    def generic_visit(self, node: ast.AST) -> ast.AST:
+        """All that is within; names of a scope's own are none of the variables there."""
+        names, mine = self.names, own(node)
+        if mine & names:
+            first = node.generators[0] if isinstance(node, COMPREHENSIONS) else None
+            if first is not None:
+                first.iter = self.visit(first.iter)
+            self.names = names - mine
+        super().generic_visit(node)
+        self.names = names
+        return node
+
+
 class Converter(ast.NodeTransformer):
     """Rewrites functions.
 
@@ -91,10 +132,18 @@ class Converter(ast.NodeTransformer):
         self.first: str | None = None
         self.lists: set[str] = set()
         self.results: set[str] = set()
+        self.wanted: set[str] = set()
 
     def visit(self, node: ast.AST) -> Any:
         """What stands for a node; statements that are left to Python stay."""
-        return node if native(node) else super().visit(node)
+        return self._left(node) if native(node) else super().visit(node)
+
+    def _left(self, node: Any) -> Any:
+        """What is left to Python, where it asks variables that may have no value for it."""
+        return Asking(self._asked, self.wanted).visit(node)
+
+    def _asked(self, node: ast.Name) -> Any:
+        return self._call("defined", [node], node)
 
     # --- functions --------------------------------------------------------------------------------------
 
@@ -106,8 +155,10 @@ class Converter(ast.NodeTransformer):
         UnsupportedError
             It, or one in it, is left to Python.
         """
-        kept = self.known, self.liveness, self.unsure, self.first, self.lists
+        kept = self.known, self.liveness, self.unsure, self.first, self.lists, self.wanted
         self.left += refuse(node)
+        for outside in (node.args, *node.decorator_list):
+            self._left(outside)
         always = captured(node)
         names = parameters(node)
         start = 1 if ast.get_docstring(node, clean=False) is not None and len(node.body) > 1 else 0
@@ -123,13 +174,14 @@ class Converter(ast.NodeTransformer):
         for each in within(body):
             if isinstance(each, (ast.If, ast.For, ast.While)) and id(each) in self.liveness.after:
                 states |= {*self.liveness.state(each, self.known)[0]}
-        assigned = Assigned(name for name in states if name != exits.result)
+        self.wanted = {name for name in states if name != exits.result} | (self.wanted - self.known)
+        assigned = Assigned(self.wanted)
         assigned.block(body, {*names})
         self.unsure, self.first = assigned.unsure, names[0] if names else None
         inner = self._scope(body, {*names})
         manager = ast.withitem(self._call("function", [], body[0]))
         node.body = [*documentation, self._at(ast.With([manager], inner), body[0])]
-        self.known, self.liveness, self.unsure, self.first, self.lists = kept
+        self.known, self.liveness, self.unsure, self.first, self.lists, self.wanted = kept
         return node
 
     def _scope(self, body: Sequence[ast.stmt], given: set[str]) -> list[ast.stmt]:
@@ -165,16 +217,16 @@ class Converter(ast.NodeTransformer):
         return self.function(node)
 
     def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> Any:
-        """Left alone, as lambdas and classes are."""
-        return node
+        """Left to Python, as lambdas and classes are."""
+        return self._left(node)
 
     def visit_Lambda(self, node: ast.Lambda) -> Any:
-        """Left alone."""
-        return node
+        """Left to Python."""
+        return self._left(node)
 
     def visit_ClassDef(self, node: ast.ClassDef) -> Any:
-        """Left alone."""
-        return node
+        """Left to Python."""
+        return self._left(node)
 
     # --- statements -------------------------------------------------------------------------------------
 
@@ -283,8 +335,9 @@ class Converter(ast.NodeTransformer):
         self, name: str, arguments: list[str], body: Sequence[ast.stmt], state: Iterable[str], at: ast.AST
     ) -> Any:
         """A block as a function that writes to the variables of the state."""
-        shared = [each for each in state if "." not in each and each in bound(body)]
-        inner = self._scope(body, {*state, *arguments, *(self.known - bound(body))})
+        given = bound(body)
+        shared = [each for each in state if "." not in each and each in given]
+        inner = self._scope(body, {*state, *arguments, *(self.known - given)})
         begin: list[ast.stmt] = [ast.Nonlocal(shared)] if shared else []
         return self._function(name, arguments, [*begin, *(inner or [ast.Pass()])], at)
 
@@ -315,8 +368,7 @@ class Converter(ast.NodeTransformer):
     def visit_BoolOp(self, node: ast.BoolOp) -> Any:
         """`and` and `or`: the second operand is computed where the first one lets it."""
         if _binds(node):
-            self._leave(node, ":= in an operand of and, or")
-            return node
+            return self._leave(node, ":= in an operand of and, or")
         name = "both" if isinstance(node.op, ast.And) else "either"
         simple = [all(isinstance(n, SIMPLE) for n in ast.walk(each)) for each in node.values]
         values = [self.visit(each) for each in node.values]
@@ -333,8 +385,7 @@ class Converter(ast.NodeTransformer):
     def visit_Compare(self, node: ast.Compare) -> Any:
         """``a < b < c``: each operand is computed once, and the third where the first comparison lets it."""
         if len(node.ops) > 1 and _binds(node):
-            self._leave(node, ":= in a chain of comparisons")
-            return node
+            return self._leave(node, ":= in a chain of comparisons")
         self.generic_visit(node)
         if len(node.ops) == 1 and not (isinstance(node.ops[0], (ast.Is, ast.IsNot)) and not _with_constant(node)):
             return node
@@ -345,8 +396,7 @@ class Converter(ast.NodeTransformer):
     def visit_IfExp(self, node: ast.IfExp) -> Any:
         """``a if test else b``."""
         if _binds(node.body) or _binds(node.orelse):
-            self._leave(node, ":= in a conditional expression")
-            return node
+            return self._leave(node, ":= in a conditional expression")
         self.generic_visit(node)
         return self._call("choice", [node.test, self._later(node.body), self._later(node.orelse)], node)
 
@@ -368,8 +418,9 @@ class Converter(ast.NodeTransformer):
         node.func = self._call("callee", [node.func], node.func)
         return node
 
-    def _leave(self, node: ast.expr, why: str) -> None:
+    def _leave(self, node: ast.expr, why: str) -> Any:
         self.left.append((node.lineno, why))
+        return self._left(node)
 
     # --- making nodes -----------------------------------------------------------------------------------
 

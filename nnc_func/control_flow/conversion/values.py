@@ -177,6 +177,11 @@ class Held:
         """Whether there is none."""
         return isinstance(self.value, Undefined)
 
+    @property
+    def lost(self) -> bool:
+        """Whether it has one in Python, which staged code cannot tell: it has no value, and says why."""
+        return self.absent and bool(self.value.why)
+
     def paths(self) -> list[str]:
         """How messages call the leaves."""
         return [".".join((self.name, *path)) for path in self.structure.paths]

@@ -6,20 +6,25 @@ twice as much as the last one, each time that it does not suffice. Any other com
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import cycle, islice, repeat
 from typing import Any
 
 from nnc_func.aval import Aval
 from nnc_func.body import Body
 from nnc_func.engine.compile_stats import plans
 from nnc_func.engine.growing.graphs import GrowingGraph, Run
+from nnc_func.errors import NncError
 from nnc_func.facets.dims import Dim, substitute, symbols_of
 from nnc_func.garbage_collection import uncollected
 from nnc_func.graph.graph import ComputationGraph
-from nnc_func.graph.refinement import assumed
+from nnc_func.graph.node import Node
+from nnc_func.graph.refinement import Assumption, as_assumed, assumed, elsewhere
 from nnc_func.tree import ONE_LEAF, Structure
 
 REMEMBERED = 64  # bodies, for each engine
+ALIKE = (0, 1, 2, 3, 5, 64, 1 << 20)  # extents for which operators are asked whether they ever refuse any
+SEVERAL = 5  # of them, at least
 Appended = tuple[int, int, int]
 """A result that begins with a parameter: their numbers, and the axis along which it goes on."""
 
@@ -76,12 +81,46 @@ class Step:
         self.graph: ComputationGraph = engine.graph.close(
             [*inputs, *telling], outputs, (), "a time of a loop", structure
         )
-        self.assumptions = assumed(self.graph.nodes, engine.symbol.shape)
+        self.assumptions = [*assumed(self.graph.nodes, engine.symbol.shape)]
+        self._strict = [*self._refusing()]
 
     def check(self, dims: Mapping[str, int]) -> None:
-        """Raise ShapeError where extents that meet in it are not equal."""
+        """Raise ShapeError where an operator does not take these extents: they differ, or a part is beyond the end."""
         for each in self.assumptions:
             each.check(dims)
+        for node in self._strict:
+            self._infer(node, dims)
+
+    def _infer(self, node: Node, dims: Mapping[str, int]) -> None:
+        avals = tuple([a.aval.having(shape=substitute(a.shape, dims)) for a in node.args])
+        try:
+            found = self.engine.symbol.shape.infer(node.op, avals, substitute(node.items, dims))
+        except NncError as error:
+            raise elsewhere(node, error) from None
+        as_assumed(node, found if node.op.multi_result else (found,), dims)
+
+    def _refusing(self) -> Iterator[Node]:
+        """The nodes that do not take all extents for which the assumptions hold, such as a slice of the first three.
+
+        A few extents are tried: a part that is beyond the end is so for the least or the largest, two that are to fit
+        in one another do not if they change places, and few numbers are multiples of another.
+        """
+        growing = [node for node in self.graph.nodes if _grows(node)]
+        symbols = sorted(set[str]().union(*(_symbols(node) for node in growing)))
+        tried = [dict.fromkeys(symbols, extent) for extent in ALIKE]
+        for primes in ((7, 11, 13, 17, 19, 23), (23, 19, 17, 13, 11, 7), (0, 1, 0, 97, 1, 3)):
+            tried += [dict(zip(symbols, islice(cycle(primes), first, None), strict=False)) for first in range(3)]
+        held = [dims for dims in tried if all(map(_holds, self.assumptions, repeat(dims)))]
+        for node in growing:
+            if len(held) < SEVERAL or not all(self._takes(node, dims) for dims in held):
+                yield node
+
+    def _takes(self, node: Node, dims: Mapping[str, int]) -> bool:
+        try:
+            self._infer(node, dims)
+        except NncError:
+            return False
+        return True
 
 
 class Interpreted(Step):
@@ -139,6 +178,23 @@ class Planned(Step):
             return [given[n] if n < body.parameters else found[n] for n in body.results]
 
         return run
+
+
+def _symbols(node: Node) -> frozenset[str]:
+    """The extents that are not known among operands and parameters."""
+    return symbols_of(tuple([value for _, value in node.items])).union(*(a.aval.symbols for a in node.args))
+
+
+def _grows(node: Node) -> bool:
+    return bool(_symbols(node))
+
+
+def _holds(assumption: Assumption, dims: Mapping[str, int]) -> bool:
+    try:
+        assumption.check(dims)
+    except NncError:
+        return False
+    return True
 
 
 def _untold(body: Body, avals: Sequence[Aval]) -> list[str]:

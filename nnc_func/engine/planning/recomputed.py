@@ -9,19 +9,19 @@ from collections.abc import Sequence
 from itertools import chain
 from typing import Any
 
-from attrs import evolve, frozen
+from attrs import frozen
 
 from nnc_func.body import is_pure
 from nnc_func.engine.plan_rows import ARENA, LENT, NEXT, OUTPUT
 from nnc_func.engine.planning.draft import Draft, Row
+from nnc_func.engine.planning.reapplication import Reapplication
 from nnc_func.engine.rematerialising import RematerialisationProblem
 from nnc_func.engine.rematerialising.hastening import hastened, reordered, with_last
 from nnc_func.facets.kernels import overwritten
 from nnc_func.facets.machine import Machine
 from nnc_func.facets.places import given
 from nnc_func.graph.graph import ComputationGraph
-from nnc_func.graph.node import Node, Value
-from nnc_func.graph.ops.memory import after
+from nnc_func.graph.node import Node
 from nnc_func.graph.rules.cost import work_of
 
 TICK = 1e-12  # seconds
@@ -140,77 +140,9 @@ def rebuilt(
     graph: ComputationGraph, computed: Sequence[tuple[Node, ...]], sequence: Sequence[int]
 ) -> tuple[ComputationGraph, list[Node]]:
     """The graph in which tasks, each of which computes some nodes, are run as a sequence says; its nodes in order."""
-    making = _Graph(graph.layer.symbol, set(chain.from_iterable(computed)))
+    making = Reapplication(graph, set(chain.from_iterable(computed)))
     for task in sequence:
         for node in computed[task]:
             making.run(node)
-    outputs = tuple(making.at(v) for v in graph.outputs)
-    updates = tuple((v, making.at(u)) for v, u in graph.updates)
-    effects = tuple(making.at(t) for t in graph.effects)
-    return evolve(graph, outputs=outputs, updates=updates, effects=effects), list(making.made)
-
-
-class _Graph:
-    """Nodes that are made one after another.
-
-    Attributes
-    ----------
-    latest
-        What stands for each node that was run, the last time.
-    made
-        All nodes, in order.
-    events
-        The latest result in each place, after which a barrier there lets pass.
-    """
-
-    def __init__(self, symbol: Any, computed: set[Node]) -> None:
-        self.symbol, self.computed = symbol, computed
-        self.latest: dict[Node, Node] = {}
-        self.made: dict[Node, None] = {}
-        self.events: dict[Any, Value] = {}
-
-    def run(self, node: Node) -> None:
-        """Apply a node's operator to what stands for its operands, behind a barrier if it is not the first time."""
-        args = [self.at(a) for a in node.args]
-        if node in self.latest:
-            args[0] = self._apply(after, (args[0], self.events[args[0].aval.place]), (), node.origin)
-        self.latest[node] = self._again(node, args)
-        event = self.latest[node].result(0)
-        self.events[event.aval.place] = event
-
-    def at(self, value: Value) -> Value:
-        """What stands for a value: views are shown again of what stands for what they show."""
-        stack = [value.node]
-        views: list[Node] = []
-        shown: dict[Node, Node] = {}
-        while stack:  # the views between it and what is computed, or a leaf
-            node = stack.pop()
-            if node not in self.computed and node.args and node not in shown:
-                shown[node] = node
-                views.append(node)
-                stack += [a.node for a in node.args]
-        for node in sorted(views, key=_serial):
-            args = [self._shown(a, shown) for a in node.args]
-            shown[node] = self._again(node, args)
-        return self._shown(value, shown)
-
-    def _shown(self, value: Value, shown: dict[Node, Node]) -> Value:
-        node = value.node
-        return shown.get(node, self.latest.get(node, node)).result(value.index)
-
-    def _again(self, node: Node, args: Sequence[Value]) -> Node:
-        """The application of a node's operator to these: the node itself where they are its own operands."""
-        if all(a is b for a, b in zip(args, node.args, strict=True)):
-            self.made[node] = None
-            return node
-        return self._apply(node.op, tuple(args), node.items, node.origin)
-
-    def _apply(self, op: Any, args: tuple[Any, ...], items: Any, origin: Any) -> Node:
-        found = self.symbol.apply(op, args, items, origin)
-        node: Node = (found[0] if op.multi_result else found).node
-        self.made[node] = None
-        return node
-
-
-def _serial(node: Node) -> int:
-    return node.serial
+    outcome = making.outcome
+    return outcome, list(making.made)

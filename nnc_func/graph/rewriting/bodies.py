@@ -26,6 +26,7 @@ from nnc_func.op import Op
 if TYPE_CHECKING:
     from nnc_func.graph.graph import ComputationGraph
 
+KNOWN = 4096  # bodies, of each Optimiser
 HOLDERS = frozenset({loop, branch, custom})  # operators whose bodies are rewritten as graphs are
 
 
@@ -48,12 +49,20 @@ def optimised(body: Body, avals: Sequence[Aval], optimiser: Any, whole: bool = F
     >>> optimised(body, [nnc.Aval((3,), "float32")], nnc.lazy().optimiser)[0]
     (%0) { %1 = exp(%0); return %1 }
     """
-    symbol = optimiser.operator.symbol
+    symbol, key = optimiser.operator.symbol, (body, tuple(avals), whole)
+    known = optimiser.known_bodies.get(key)
+    if known is not None:
+        return known, ()
     with attributed(origin()):  # which is far below, and the same for all of it
         inputs = [symbol.input(f"%{i}", aval) for i, aval in enumerate(avals)]
         values = body.values(lambda op, args, items: symbol.apply(op, tuple(args), items), inputs)
     roots, _ = _with_bodies_optimised([values[i] for i in body.results], optimiser)
-    return abstract(inputs, optimiser.optimise(roots).roots, whole)
+    found, captured = abstract(inputs, optimiser.optimise(roots).roots, whole)
+    if not captured:
+        if len(optimiser.known_bodies) >= KNOWN:
+            optimiser.known_bodies.clear()
+        optimiser.known_bodies[key] = found
+    return found, captured
 
 
 def with_bodies_optimised(graph: ComputationGraph, optimiser: Any) -> tuple[ComputationGraph, int]:
