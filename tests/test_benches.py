@@ -18,6 +18,7 @@ PEERS = {  # what is compared with and may be missing, by a benchmark that says 
     "exact.py": "ortools",
     "gpu.py": "cupy",
     "graph_speed.py": "jax",
+    "joint.py": "ortools",
     "light_models.py": "onnxruntime",
     "onnx_import.py": "onnx",
     "proofs.py": "z3",

@@ -36,6 +36,7 @@ SLOW = ("--allocator all", "bench allocators zoo")  # minutes each
     "name",
     [
         "README.md",
+        "docs/joint_choice.md",
         "docs/orders.md",
         "docs/nights.md",
         "docs/two_levels.md",

@@ -44,6 +44,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         help=f"what is computed again: {', '.join(STRATEGIES)}, or a function of your own; with --memory (greedy)",
     )  # fmt: skip
     parser.add_argument(
+        "--joint", type=float, nargs="?", const=1.1, metavar="WORK",
+        help="choose order, kernels, offsets and what is computed again together, for a run that takes at most so many "
+        "times as long, as estimated (1.1)",
+    )  # fmt: skip
+    parser.add_argument(
         "--fast-memory", type=plans.nbytes, metavar="BYTES", help="as 500MB: values are moved to a slow memory and back"
     )
     parser.add_argument(
@@ -67,7 +72,7 @@ def answer(given: argparse.Namespace) -> Answer:
         raise PlanError("--strategy says what is computed again within a budget: give one by --memory")
     if given.policy and given.fast_memory is None:
         raise PlanError("--policy says what is moved out of fast memory: give its bytes by --fast-memory")
-    bounded = given.memory is not None or given.fast_memory is not None
+    bounded = given.memory is not None or given.fast_memory is not None or given.joint is not None
     stack = _stack(given)
     found = subjects.closed(subjects.subject(given, stack))
     if given.allocator or given.order or given.budget or bounded:
@@ -102,8 +107,10 @@ def answer(given: argparse.Namespace) -> Answer:
 
 
 def _bounded(program: Any) -> dict[str, Any]:
-    """What is computed again, and which strategy chose it; or what is moved, and by which policy."""
+    """What is computed again, and which strategy chose it; what is moved, and by which policy; or a joint choice."""
     again, traffic = program.stats.recomputation, program.stats.traffic
+    if program.stats.joint is not None:
+        return {"joint": str(program.stats.joint)}
     if traffic is not None:
         told = f"{traffic}, by {traffic.policy}"
         return {"slow_arena_bytes": traffic.slow_bytes, "moved_bytes": traffic.moved, "traffic": told}
@@ -130,6 +137,8 @@ def _stack(given: argparse.Namespace) -> Any:
     if given.memory is not None:
         (strategy,) = plans.strategies([given.strategy or "greedy"]).values()
         engine = engine.with_memory_budget(given.memory, strategy)
+    if given.joint is not None:
+        engine = engine.with_joint_choice(given.joint)
     if given.fast_memory is not None:
         name = given.policy or "cover"
         (policy,) = plans.policies([name]).values()

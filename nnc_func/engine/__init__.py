@@ -12,8 +12,8 @@ From a graph to values:
 - ``planning``: makes plans: order, lifetimes (when a value is freed), in-place reuse, addresses.
 - ``plan``, ``plan_rows``, ``loop_instruction``: plans as data.
 - ``orders``, ``allocators``, ``rematerialising``, ``spilling``: heuristics, one a file, that know no graphs; ``needs``
-  is what their tasks are; ``comparing`` sets them beside each other, for hours if need be; ``naming``: what they are
-  called.
+  is what their tasks are; ``joint_choice`` chooses all that at once; ``comparing`` sets them beside each other, for
+  hours if need be; ``naming``: what they are called.
 - ``verifying``: proves plans.
 - ``linkers``: make plans executable; a printer of C goes there.
 - ``running``: runs what is linked.

@@ -8,6 +8,7 @@ from attrs import field, frozen
 
 if TYPE_CHECKING:
     from nnc_func.engine.planning.answers import Recomputation
+    from nnc_func.engine.planning.joint_plan import JointReport
     from nnc_func.engine.planning.levels import Traffic
 
 
@@ -25,6 +26,8 @@ class Stats:
         How long it took, in seconds.
     recomputation
         What is computed again, of an engine with a budget; None: it has none.
+    joint
+        What a joint choice gave beside the chain of separate choices; None: the engine makes none.
     bind_calls
         Instructions that call `bind` of a device's layer, whose results are copied to where they are planned; a layer
         with a `writing` of its own saves the copies.
@@ -40,6 +43,7 @@ class Stats:
     recomputation: Recomputation | None = None
     bind_calls: int = 0
     traffic: Traffic | None = None
+    joint: JointReport | None = None
 
 
 def plannable(device: Any) -> bool:

@@ -40,7 +40,9 @@ from nnc_func.layer import Layer, evolved, forwards, layer, opens
 from nnc_func.layer_protocols import DeviceSignature, GraphSignature, OperatorSignature, SymbolSignature
 
 if TYPE_CHECKING:
+    from nnc_func.engine.joint_choice.problem import JointProblem
     from nnc_func.engine.planning.budgets import Budget
+    from nnc_func.engine.planning.joint_passes import JointChoice
     from nnc_func.engine.planning.levels import FastMemory
     from nnc_func.engine.rematerialising import Strategy
     from nnc_func.engine.spilling import Policy
@@ -73,6 +75,8 @@ class Lazy(Layer, Generic[A]):
         Maps tasks to streams and an order of issue; any function from `Tasks` and a number of streams.
     budget
         What a program may take, see `with_memory_budget` and `with_time_budget`; None: as it is planned.
+    joint
+        Whether order, kernels, offsets and so on are chosen together, see `with_joint_choice`; None: one by one.
     fast_memory
         What it may take of the device's first place, see `with_fast_memory`; None: as it is planned.
     passes
@@ -101,6 +105,7 @@ class Lazy(Layer, Generic[A]):
     budget: Budget | None = field(default=None, validator=settings.budget)
     fast_memory: FastMemory | None = field(default=None, validator=settings.fast_memory)
     passes: Passes = field(default=PASSES, validator=settings.passes, repr=False)
+    joint: JointChoice | None = field(default=None, validator=settings.joint)
     linker: Linker = field(default=link, validator=settings.callable_, repr=False)
     operator: OperatorSignature[A] = opens("graph.optimiser.operator")
     symbol: SymbolSignature[A] = opens("graph.optimiser.operator.symbol")
@@ -172,9 +177,14 @@ class Lazy(Layer, Generic[A]):
             stats = Stats(source.statistics, graph.statistics, report, seconds, 0.0)
             return Interpreted(graph, source, self.device, stats, self.check_numerics)
         graph = relaid(graph, self.kernels)
-        recomputation = traffic = None
+        recomputation = traffic = joint = None
         request = self.request(graph, donated=donated)
-        if self.budget is not None:
+        if self.joint is not None:
+            from nnc_func.engine.planning.joint_plan import planned_jointly
+
+            both = planned_jointly(request, self.joint, self.budget)
+            graph, found, joint, recomputation = both.graph, both.planned, both.report, both.recomputation
+        elif self.budget is not None:
             from nnc_func.engine.planning.budgets import fitted
 
             fit = fitted(self.budget, request)
@@ -187,11 +197,13 @@ class Lazy(Layer, Generic[A]):
         else:
             found = planned_smallest(request)
         plan = found.plan
-        if plan.streams > 1 or config.spec >= 1 or not self.is_ours:
+        if plan.streams > 1 or config.spec >= 1 or joint is not None or not self.is_ours:
             self.verify(found, graph)
         bind_calls = sum(i.kernel == CALL.name for i in plan.instructions)
         taken = time.perf_counter() - start
-        stats = Stats(source.statistics, graph.statistics, report, seconds, taken, recomputation, bind_calls, traffic)
+        stats = Stats(
+            source.statistics, graph.statistics, report, seconds, taken, recomputation, bind_calls, traffic, joint
+        )
         if config.debug >= 1:
             print(f"{graph.name}: {stats}, {plan!r}", file=sys.stderr)
         if config.debug >= 3:
@@ -265,6 +277,25 @@ class Lazy(Layer, Generic[A]):
             if found is None:
                 raise PlanError("no order was asked: the pass `order` is not this library's own")
             return found
+
+    def joint_problem(self, graph: ComputationGraph, work: float = 1.1) -> JointProblem:
+        """What is asked of a graph where all is chosen together: its program's instructions, their buffers and kernels.
+
+        Examples
+        --------
+        >>> import nnc_func as nnc
+        >>> from nnc_func import models
+        >>> from nnc_func.engine.joint_choice.search import JointSearch
+        >>> stack = nnc.lazy(nnc.Null())
+        >>> problem = stack.engine.joint_problem(models.get("lenet-5").make(stack, seed=None))
+        >>> print(JointSearch().solved(problem))
+        101312 bytes, proven, 1 steps
+        """
+        from nnc_func.engine.planning.joint_plan import joint_problem_of
+
+        with self.symbol.table.walking, uncollected():
+            optimised, _ = self.graph.optimised(graph)
+            return joint_problem_of(self.request(relaid(optimised, self.kernels)), work)
 
     def force(self, values: Sequence[Any]) -> list[Any]:
         """Device arrays with the values of these: computed together, and kept by their nodes.
@@ -473,6 +504,44 @@ class Lazy(Layer, Generic[A]):
         from nnc_func.engine.planning.budgets import Budget
 
         return evolved(self, budget=None if factor is None else Budget(None, factor, strategy))
+
+    def with_joint_choice(self, work: float = 1.1, *, steps: int = 4_000, seed: int = 0) -> Lazy[A]:
+        """This engine with programs whose order, kernels, aliases, offsets and recomputation are chosen together.
+
+        What is as small as it can be is the arena. Graphs of up to 60 instructions are searched exactly, larger ones
+        from the chain of separate choices on; a program takes no more memory than by that chain, nor than
+        `with_time_budget` finds in as much time. What was found is told beside both, in `stats.joint`. Kernels with
+        less scratch may round otherwise; all else is the same to the bit. It takes seconds where graphs have hundreds
+        of nodes, and a minute where they have thousands. The plan is verified.
+
+        Parameters
+        ----------
+        work
+            How many times longer a run may take, as estimated, than with the kernels that are chosen by themselves.
+        steps
+            Of each search: states, placements and orders that are looked at.
+        seed
+            Of what searches draw.
+
+        Raises
+        ------
+        PlanError
+            The numbers are no such; passes of a user's own stand in the places that it takes.
+
+        Examples
+        --------
+        >>> import nnc_func as nnc
+        >>> from nnc_func import models
+        >>> stack = nnc.lazy(nnc.Null())
+        >>> stack = stack.swap(engine=stack.engine.with_joint_choice(steps=1_000))
+        >>> program = stack.engine.compile(models.get("lenet-5").training(stack, seed=None))
+        >>> print(program.stats.joint)  # doctest: +NORMALIZE_WHITESPACE
+        chain 379 KiB, in as much time 379 KiB, joint 254 KiB, proven, 65 steps:
+        0 computed again, 1 other kernels, 1.008 of the time
+        """
+        from nnc_func.engine.planning.joint_passes import JointChoice
+
+        return evolved(self, joint=JointChoice(work, steps, seed))
 
     def with_fast_memory(
         self, nbytes: int | str | None, slow: str | None = None, policy: Policy | str = "cover"

@@ -53,6 +53,24 @@ def callable_(engine: Any, attribute: Any, value: Any) -> None:
         raise PlanError(f"{attribute.name} is a function, as those of nnc_func.engine are, given {value!r}")
 
 
+def joint(engine: Any, attribute: Any, value: Any) -> None:
+    """None, or a `JointChoice`; no passes of a user's own that it would take the places of."""
+    if value is None:
+        return
+    from nnc_func.engine.planning.joint_passes import REPLACED, JointChoice
+
+    if not isinstance(value, JointChoice):
+        raise PlanError(f"joint is a JointChoice, given {value!r}; with_joint_choice() makes one")
+    if engine.fast_memory is not None:
+        raise PlanError("an engine has a joint choice or a fast memory: with_fast_memory(None) gives the latter up")
+    mine = [name for name in engine.passes.others() if name in REPLACED]
+    if mine:
+        raise PlanError(
+            f"a joint choice stands in the place of the passes {', '.join(REPLACED)}; of these a user's own are given: "
+            f"{', '.join(mine)}"
+        )
+
+
 def budget(engine: Any, attribute: Any, value: Any) -> None:
     """None, or a `Budget`: of bytes or of time, with a strategy that there is."""
     if value is None:

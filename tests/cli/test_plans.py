@@ -243,6 +243,12 @@ def test_ones_own_orders_and_strategies_are_measured_beside_others(said: Any, ow
     assert all(t["kind"] == "answered" for t in found["trials"] if t["strategy"] == "greedy")
 
 
+def test_a_plan_of_a_joint_choice_is_shown_beside_the_chains(said: Any) -> None:
+    found = json.loads(said("plan", "lenet-5", "--training", "--joint", "--json"))
+    assert found["joint"].startswith("chain 379 KiB, in as much time 379 KiB, joint 254 KiB, proven")
+    assert found["arena_bytes"] < 260_000
+
+
 def test_a_plan_names_ones_own_functions(said: Any, own: str, tmp_path: Path) -> None:
     line = ["plan", "lenet-5", "--order", f"{own}:by_number", "--allocator", f"{own}:stacked"]
     said(*line, "--csv", str(tmp_path / "plan.csv"))
@@ -286,6 +292,7 @@ def test_names_that_nobody_has_are_told_before_anything_is_planned(refused: Any,
         (["bench", "strategies", "zoo", "chian:4"], "no generator named 'chian'; there are: chain, layers, random"),
         (["bench", "allocators"], "say on what allocators are measured"),
         (["plan", "lenet-5", "--order", "exat"], "did you mean exact"),
+        (["plan", "lenet-5", "--joint", "0.5"], "from 1 on"),
         (["plan", "lenet-5", "--strategy", "greedy"], "give one by --memory"),
         (["plan", "lenet-5", "--memory", "1MB", "--strategy", "gredy"], "did you mean greedy"),
         (["plan", "lenet-5", "--policy", "cover"], "give its bytes by --fast-memory"),

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 import nnc_func as nnc
 from nnc_func.config import config
+from nnc_func.engine.allocators.placement.housing import borrowers
 from nnc_func.engine.plan import Plan
 from nnc_func.engine.plan_rows import DONATED, LENT
 from nnc_func.engine.planning import output_borrowing
-from nnc_func.engine.planning.output_borrowing import borrowers
 from nnc_func.errors import PlanError
 from nnc_func.testing import differential
 from nnc_func.testing.programs import programs

@@ -20,6 +20,8 @@
 - ``alternatives``: plans several drafts and keeps the one with the fewest bytes.
 - ``budgets``, ``recomputed``: plan within a budget of memory, by computing values again; ``answers``: what strategies
   answer as plans, and the least of these; ``unavoidable``: what no plan goes without.
+- ``joint_plan``: chooses order, kernels, aliases, offsets and recomputation together, by `engine/joint_choice`, and
+  keeps the smaller plan; ``joint_problem``: the problem of a draft; ``joint_passes``: follow an answer.
 - ``levels``, ``spills``: plan within a small fast memory, by moving values to a slow one; ``overlap``: how long that
   takes, beside kernels. ``reapplication``: makes the graphs in which values are computed again, or moved.
 """

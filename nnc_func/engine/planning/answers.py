@@ -16,6 +16,7 @@ from nnc_func.engine.planning.request import Request
 from nnc_func.engine.rematerialising import Simulation, Strategy, answered
 from nnc_func.engine.rematerialising.portfolio import least_answers
 from nnc_func.graph.graph import ComputationGraph
+from nnc_func.graph.node import Node
 from nnc_func.graph.pictures.svg import sized
 from nnc_func.graph.rules.cost import total
 
@@ -68,12 +69,15 @@ class Fitted:
         What it computes again.
     cost
         Of all of its tasks, as the strategy counts.
+    sequence
+        The nodes as the strategy has them; None: nothing is computed again.
     """
 
     graph: ComputationGraph
     planned: Planned
     recomputation: Recomputation
     cost: float
+    sequence: Sequence[Node] | None = None
 
     @property
     def nbytes(self) -> int:
@@ -145,9 +149,9 @@ class Answers:
         sequence = tuple(answer.simulation.sequence)
         key = id(answer.tasks), sequence
         if key not in self._found:
-            graph, nodes = rebuilt(self.request.graph, answer.tasks, sequence)
+            graph, nodes = rebuilt(self.request.graph, answer.tasks.nodes, sequence)
             found = planned(evolve(self.request, graph=graph, sequence=nodes))
-            self._found[key] = self._fitted(answer, found, graph)
+            self._found[key] = evolve(self._fitted(answer, found, graph), sequence=nodes)
         return self._found[key]
 
     def reaches(self, nbytes: int) -> bool:

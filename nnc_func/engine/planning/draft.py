@@ -160,6 +160,7 @@ class Draft:
         self.peak: int | None = None  # the most bytes of the arena alive at one time, once that is known
         self.loads: list[int] = []  # those alive at each instruction, once the most is known
         self.pinned: set[int] | None = None  # storages that outlive a run; None where nothing does
+        self.joint: Any = None  # the joint choice that it follows: a `joint_passes.Followed`
         self.offsets: dict[int, int] = {}  # storage -> where it lies in the arena
         self.arenas: dict[Place, int] = {}  # bytes of the arena in each place
 

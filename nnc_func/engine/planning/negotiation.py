@@ -78,15 +78,15 @@ class _Negotiation:
     def _turn(self, t: int, asked: bool) -> bool:
         """Take the variant that saves most bytes for its cost; whether there is one that can be paid."""
         best, rate = None, (-math.inf, 0, 0.0)
-        offers = self._offers(t) if self.draft.instructions[t].scratch else ()
-        now = self._now(t).seconds if offers else 0.0
-        for each in offers:
+        found = self._offers(t) if self.draft.instructions[t].scratch else ()
+        now = self._now(t).seconds if found else 0.0
+        for each in found:
             saved, cost = self._saved(t, each), each.seconds - now
             if saved <= 0 or cost == math.inf or not (asked or cost <= 0 or self._part(cost) <= SLOWER):
                 continue
-            found = (math.inf if cost <= 0 else saved / cost, saved, -cost)
-            if found > rate:
-                best, rate = each, found
+            worth = (math.inf if cost <= 0 else saved / cost, saved, -cost)
+            if worth > rate:
+                best, rate = each, worth
         if best is None:
             return False
         self.loads[t] -= rate[1]
@@ -119,7 +119,7 @@ class _Negotiation:
         if t in self.taken:
             return self.taken[t]
         kernel = self.draft.instructions[t].kernel
-        return next(each for each in self._all(t) if each.kernel is kernel)
+        return next(each for each in every(self.draft, t) if each.kernel is kernel)
 
     def _saved(self, t: int, other: Variant) -> int:
         """Bytes that another variant does without."""
@@ -132,33 +132,39 @@ class _Negotiation:
     def _offers(self, t: int) -> tuple[Variant, ...]:
         """The variants that may stand in the place of what runs an instruction."""
         if t not in self.offers:
-            row = self.draft.instructions[t]
-            found = self._all(t) if self._is_open(row) else ()
-            if not any(each.kernel is row.kernel for each in found):  # nothing is known of what it costs now
-                found = ()
-            self.offers[t] = tuple([each for each in found if self._may_replace(t, row, each.kernel)])
+            self.offers[t] = offers(self.draft, t)
         return self.offers[t]
 
-    def _all(self, t: int) -> tuple[Variant, ...]:
-        """All variants of an instruction; those that are alike are asked about once."""
-        draft = self.draft
-        node = draft.instructions[t].node
-        first = draft.alike.get(node, node)
-        if first not in draft.variants:
-            draft.variants[first] = variants(draft.request.device, first, draft.request.machine)
-        return draft.variants[first]
 
-    def _is_open(self, row: Row) -> bool:
-        """Whether its kernel is no one else's choice."""
-        draft = self.draft
-        return type(row.node) is Node and row.node not in draft.recorded and row.node not in draft.loops
+def offers(draft: Draft, t: int) -> tuple[Variant, ...]:
+    """The variants that may stand in the place of what runs an instruction, itself among them."""
+    row = draft.instructions[t]
+    found = every(draft, t) if _is_open(draft, row) else ()
+    if not any(each.kernel is row.kernel for each in found):  # nothing is known of what it costs now
+        found = ()
+    return tuple([each for each in found if _may_replace(draft, t, row, each.kernel)])
 
-    def _may_replace(self, t: int, row: Row, other: Kernel) -> bool:
-        """Whether a kernel does all that was relied on: what it writes over, into gaps, and that it cannot fail."""
-        draft, kernel = self.draft, row.kernel
-        assert kernel is not None
-        over = not draft.overwritable[t] or other.overwrites == kernel.overwrites
-        gaps = other.writes_strided or all(draft.slots[slot].strides is None for slot in row.results)
-        late = t >= draft.commit and draft.request.commits
-        certain = not late or (other.certain >= kernel.certain and other.copies_strided <= kernel.copies_strided)
-        return over and gaps and certain and not other.is_call
+
+def every(draft: Draft, t: int) -> tuple[Variant, ...]:
+    """All variants of an instruction; those that are alike are asked about once."""
+    node = draft.instructions[t].node
+    first = draft.alike.get(node, node)
+    if first not in draft.variants:
+        draft.variants[first] = variants(draft.request.device, first, draft.request.machine)
+    return draft.variants[first]
+
+
+def _is_open(draft: Draft, row: Row) -> bool:
+    """Whether its kernel is no one else's choice."""
+    return type(row.node) is Node and row.node not in draft.recorded and row.node not in draft.loops
+
+
+def _may_replace(draft: Draft, t: int, row: Row, other: Kernel) -> bool:
+    """Whether a kernel does all that was relied on: what it writes over, into gaps, and that it cannot fail."""
+    kernel = row.kernel
+    assert kernel is not None
+    over = not draft.overwritable[t] or other.overwrites == kernel.overwrites
+    gaps = other.writes_strided or all(draft.slots[slot].strides is None for slot in row.results)
+    late = t >= draft.commit and draft.request.commits
+    certain = not late or (other.certain >= kernel.certain and other.copies_strided <= kernel.copies_strided)
+    return over and gaps and certain and not other.is_call

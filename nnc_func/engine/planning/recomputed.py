@@ -137,12 +137,12 @@ class _Problem:
 
 
 def rebuilt(
-    graph: ComputationGraph, found: Recomputable, sequence: Sequence[int]
+    graph: ComputationGraph, computed: Sequence[tuple[Node, ...]], sequence: Sequence[int]
 ) -> tuple[ComputationGraph, list[Node]]:
-    """The graph in which tasks are run as a sequence says, and its nodes in that order."""
-    making = Reapplication(graph, set(chain.from_iterable(found.nodes)))
+    """The graph in which tasks, each of which computes some nodes, are run as a sequence says; its nodes in order."""
+    making = Reapplication(graph, set(chain.from_iterable(computed)))
     for task in sequence:
-        for node in found.nodes[task]:
+        for node in computed[task]:
             making.run(node)
     outcome = making.outcome
     return outcome, list(making.made)
