@@ -56,6 +56,14 @@ class Aval:
 
     def __new__(cls, shape: Any, dtype: Any, layout: Layout = None, place: Place = None) -> Aval:
         """The one of these facts: equal ones are one object, so that they are compared and hashed by identity."""
+        if type(shape) is tuple and isinstance(dtype, np.dtype) and (layout is None or type(layout) is tuple):
+            for extent in shape:
+                if type(extent) is not int and type(extent) is not Dim:
+                    break
+            else:
+                found = _made.get((shape, dtype, layout, place))
+                if found is not None:
+                    return found
         shape = tuple(map(_extent, shape))
         dtype = as_dtype(dtype) if type(dtype) is str else np.dtype(dtype)
         layout = layout if layout is None else permutation(layout, len(shape))
@@ -93,8 +101,9 @@ class Aval:
         >>> Aval((2, 3), "float64", place="gpu").having(shape=(6,))
         float64[6] on gpu
         """
-        mine: dict[str, Any] = {"shape": self.shape, "dtype": self.dtype, "layout": self.layout, "place": self.place}
-        return Aval(**(mine | facts))
+        get = facts.pop
+        found = get("shape", self.shape), get("dtype", self.dtype), get("layout", self.layout), get("place", self.place)
+        return Aval(*found, **facts)
 
     @property
     def strides(self) -> tuple[int, ...] | None:

@@ -13,7 +13,7 @@ import numpy as np
 from attrs import evolve, field, frozen
 
 from nnc_func.errors import OperatorError
-from nnc_func.facets.dims import PLAIN, Compound, symbols_of
+from nnc_func.facets.dims import NOTHING, PLAIN, Compound, symbols_of
 
 if TYPE_CHECKING:
     from nnc_func.declaration import Items
@@ -118,7 +118,7 @@ class Application:
         >>> Application.of_node(CATALOGUE["add"], (0, 1), (), 1)
         add(%0, %1)
         """
-        return _application(op, operands, items, count, op.key(items), symbols_of(items))
+        return _application(op, operands, items, count, op.key(items), symbols_of(items) if op.is_sized else NOTHING)
 
     @property
     def params(self) -> dict[str, Any]:
