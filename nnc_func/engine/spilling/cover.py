@@ -2,8 +2,9 @@
 
 Steps with more bytes than the capacity are to be covered: a greedy cover, of which what is not needed is taken back
 (V. Chvatal, A greedy heuristic for the set-covering problem, Mathematics of Operations Research, 1979). A search then
-takes some gaps out of the answer, forbids them, and covers anew what that leaves uncovered; it keeps what moves no more
-(P. Shaw, Using constraint programming and local search methods to solve vehicle routing problems, CP 1998).
+takes some gaps out of the answer, forbids them, and covers anew what that leaves uncovered; or it puts one in, and
+takes back what that makes needless. It keeps what moves no more (P. Shaw, Using constraint programming and local search
+methods to solve vehicle routing problems, CP 1998).
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ ROUNDS = 400  # of the search
 WORK = 150_000  # gaps that the search looks at, at most: of large problems it has fewer rounds
 Numbers = NDArray[Any]
 FREE = 1e-3  # bytes, of what costs nothing
-MOST = 4  # gaps that are taken out at once
+MOST = 8  # gaps that are taken out at once
 
 
 class Choice:
@@ -136,10 +137,14 @@ class Choice:
                     return True
         return False
 
-    def prune(self, first: int = 0, last: int | None = None) -> None:
-        """Spend gaps in fast memory again that need not be in slow memory: the largest first, of those near steps."""
+    def prune(self, first: int = 0, last: int | None = None, held: Collection[int] = ()) -> None:
+        """Spend gaps in fast memory again that need not be in slow memory: the largest first, of those near steps.
+
+        Those that are held stay.
+        """
         until = len(self.over) if last is None else last
         near = (self.start <= until) & (self.end >= first)
+        near[[*held]] = False
         for number in self.dearest():
             if near[number] and self.fits(number):
                 self.change(number)
@@ -208,11 +213,12 @@ class Cover:
         rounds = min(self.rounds, WORK // len(choice.value))
         for _ in range(rounds):
             before = choice.moved
-            taken = self._neighbours(choice, random)
+            taken = self._taken_out(choice, random) if random.random() < 0.5 else self._put_in(choice, random)
+            held = [number for number in taken if number not in choice.dropped]
             for number in taken:
                 choice.change(number)
             if choice.cover(taken) or choice.cover():
-                choice.prune(*choice.span(current))
+                choice.prune(*choice.span(current), held)
             if (choice.over > 0).any() or choice.moved > before:
                 choice.become(current)
                 continue
@@ -222,14 +228,24 @@ class Cover:
         return best
 
     @staticmethod
-    def _neighbours(choice: Choice, random: Random) -> list[int]:
+    def _taken_out(choice: Choice, random: Random) -> list[int]:
         """A few gaps in slow memory that are near each other: all of a value, or those around a step."""
         dropped = sorted(choice.dropped)
-        first = random.choice(dropped)
         gaps = choice.problem.gaps
-        value, start, end = gaps[first]
+        value, start, end = gaps[random.choice(dropped)]
         if random.random() < 0.5:
             near = [n for n in dropped if gaps[n].value == value]
         else:
             near = [n for n in dropped if gaps[n].start < end and start < gaps[n].end]
         return random.sample(near, min(len(near), random.randint(1, MOST)))
+
+    @staticmethod
+    def _put_in(choice: Choice, random: Random) -> list[int]:
+        """A gap in fast memory that is near one in slow memory; half of the times that one as well, to be exchanged."""
+        other = random.choice(sorted(choice.dropped))
+        _, start, end = choice.problem.gaps[other]
+        near = (choice.start < end) & (choice.end > start)
+        near[[*choice.dropped]] = False
+        numbers = np.flatnonzero(near).tolist()
+        exchanged = [other] if random.random() < 0.5 else []
+        return [random.choice(numbers), *exchanged] if numbers else [other]
