@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from attrs import evolve
 
 from nnc_func.engine.orders import unsearched
-from nnc_func.engine.orders.base import Order, named
+from nnc_func.engine.orders.base import Answer, Order
 from nnc_func.engine.plan_rows import DONATED, LENT, NEXT
 from nnc_func.engine.planning.committing import Arrangement, loose, short
 from nnc_func.engine.planning.draft import Draft
@@ -24,12 +24,14 @@ from nnc_func.engine.planning.liveness import (
     unfinished,
     unfinished_peak,
 )
+from nnc_func.engine.planning.ordering import WORTH
 from nnc_func.engine.planning.passes import through
 from nnc_func.engine.planning.readers_first import readers_first
 from nnc_func.engine.planning.request import Request
 from nnc_func.graph.node import Node
 
 DEARER = 1.25  # parts are copied after all where computing them in place would raise the peak by more than this
+NEARLY = 1.05  # so much of what a longer section must spare is enough to search for its order
 SEARCHED = 500  # nodes, up to which orders are searched for with every section; beyond it where they begin as well
 TRIES = 3  # times that wholes are looked for whose parts are copied after all
 
@@ -57,6 +59,7 @@ class Alternatives:
             self.sequence = readers_first(self.sequence, self.root.kernels, request.graph)
         self.aliased: dict[object, Draft] = {}  # by what is put together of copies, and what lies without gaps
         self.found: dict[int, Draft] = {}  # by the arrangement that was asked for
+        self.known: dict[object, dict[str, Answer]] = {}  # by arrangement, and what is put together of copies: by order
         self.untouched: dict[int, Draft] = {}  # by the arrangement: in its order, and gone through no pass after that
 
     def best(self) -> Draft:
@@ -97,8 +100,16 @@ class Alternatives:
         return other if footprint(best) > TOLERATED * footprint(other) else best
 
     def _begins_as_well(self, longer: Arrangement, best: Draft) -> bool:
-        """Whether orders that take a moment need no more with a longer section than is needed."""
-        return id(longer) in self.found or footprint(best) >= footprint(self.unsearched().draft(longer))
+        """Whether orders that take a moment need as much less with a longer section as makes up for it.
+
+        What a search has gained with the shortest one it is taken to gain with the longer one as well.
+        """
+        if id(longer) in self.found:
+            return True
+        quick = unsearched([each.order for each in best.answers])
+        peaks = [each.peak for each in best.answers if each.order in quick]
+        gained = max(0, min(peaks) - best.chosen.peak) if best.chosen is not None and peaks else 0
+        return footprint(best) + gained > NEARLY * footprint(self.unsearched().draft(longer))
 
     def _cannot_fail(self, draft: Draft) -> bool:
         """Whether nothing from the first write to a variable on can fail or needs memory (`verifying.endings`)."""
@@ -137,6 +148,7 @@ class Alternatives:
     def _through(self, arrangement: Arrangement, apart: frozenset[Node]) -> Draft:
         draft, passes = self._aliased(arrangement, apart), self.passes
         draft.request = self.request
+        draft.known = self.known.setdefault((id(arrangement), apart), {})
         for each in (passes.order, passes.streams, passes.lifetimes, passes.in_place, passes.lend, passes.negotiate):
             draft = through(each, draft)
         return draft
@@ -174,18 +186,21 @@ def smallest(request: Request) -> Draft:
     """The draft of the best of the orders, with offsets; of another one where that takes less after all.
 
     It may: where the best one leaves gaps between buffers, or values find less room in what outputs and inputs have.
-    Those are tried whose simulated peak is below what the best one takes, the least first; and the first one of all,
-    where there is such room, or loops write over rows that they have read: no order knows of either.
+    Those are tried whose simulated peak is below what the best one takes, the least first, a search's only where it is
+    by 1 / `WORTH`; and the first one of all, where there is such room, or loops write over rows that they have read: no
+    order knows of either.
     """
     alternatives = Alternatives(request)
     best = found = through(request.passes.allocate, alternatives.best())
-    simulated = min([most for _, most in found.peaks], default=0)
+    simulated = min([each.arena for each in found.answers], default=0)
     houses = any(s.kind in (LENT, DONATED) and s.merged == i for i, s in enumerate(found.storages))
     unknown = houses or sum(found.arenas.values()) < simulated
-    rest = sorted([(most, i) for i, (order, most) in enumerate(found.peaks) if named(order) != found.order])
-    for most, i in rest:
-        if most < sum(best.arenas.values()) or (unknown and not i):
-            order = found.peaks[i][0]
+    used = None if found.chosen is None else [*found.chosen.sequence]
+    others = [(each.arena, i) for i, each in enumerate(found.answers) if used != [*each.sequence]]
+    for most, i in sorted(others):
+        order = found.answers[i].order
+        worth = most // WORTH if not unsearched([order]) else 0
+        if most + worth < sum(best.arenas.values()) or (unknown and not i):
             other = through(request.passes.allocate, alternatives.with_orders([order]).best())
             best = min(best, other, key=lambda draft: sum(draft.arenas.values()))
     return best
