@@ -111,6 +111,22 @@ class Storage:
         self.users: Sequence[int] = ()
 
 
+class Known:
+    """What is known of the order of instructions, of all drafts that begin with the same.
+
+    Attributes
+    ----------
+    problem
+        What orders are asked, once one was.
+    answers
+        What those have said that are known by name.
+    """
+
+    def __init__(self) -> None:
+        self.problem: OrderProblem | None = None
+        self.answers: dict[str, Answer] = {}
+
+
 class Draft:
     """A plan in the making: rows of instructions, of slots and of storages. Whoever has it may change it.
 
@@ -157,7 +173,7 @@ class Draft:
         self.ordering: OrderProblem | None = None  # what orders were asked
         self.chosen: Answer | None = None  # of the order that instructions are in
         self.answers: list[Answer] = []  # of all orders that were asked
-        self.known: dict[str, Answer] = {}  # by name, what orders have answered to the same before
+        self.known = Known()
         self.alignment = request.alignment  # of offsets in the arena
         self.peak: int | None = None  # the most bytes of the arena alive at one time, once that is known
         self.loads: list[int] = []  # those alive at each instruction, once the most is known

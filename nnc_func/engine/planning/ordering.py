@@ -28,8 +28,9 @@ def arrange(draft: Draft, orders: Sequence[Order | str]) -> None:
     if not orders:
         draft.order = GIVEN
         return
-    draft.ordering = problem = order_problem(draft)
-    draft.chosen, draft.answers = chosen(problem, orders, draft.known)
+    known = draft.known
+    problem = draft.ordering = known.problem = known.problem or order_problem(draft)
+    draft.chosen, draft.answers = chosen(problem, orders, known.answers)
     draft.order, best = named(draft.chosen.order), draft.chosen.sequence
     if best == range(len(problem)):
         return
