@@ -113,12 +113,16 @@ def _takes(copies: int, matrices: int, hermitian: bool = False) -> Callable[...,
     return private
 
 
+def _extents(x: Any) -> tuple[int, int, int, int]:
+    """How many matrices there are, their rows and columns, and the bytes of an element that is computed with."""
+    return math.prod(x.shape[:-2]), x.shape[-2], x.shape[-1], common_dtype(x).itemsize
+
+
 def _orthogonal(avals: tuple[Any, ...], mode: str = "reduced", **_: Any) -> int:
     """A copy of all and both results; LAPACK's matrix and its Q, one at a time, are gone when R is cut out."""
     (x,) = avals
     nbytes, matrix, converts = _floating(x)
-    rows, columns = x.shape[-2:]
-    count, item = math.prod(x.shape[:-2]), common_dtype(x).itemsize
+    count, rows, columns, item = _extents(x)
     wide = rows if mode == "complete" else min(rows, columns)
     q, r = rows * wide * item, wide * columns * item
     return nbytes + count * q + max(matrix + q, count * r) + converts
@@ -128,20 +132,20 @@ def _singular(avals: tuple[Any, ...], full_matrices: bool = False, **_: Any) -> 
     """The results, and what LAPACK has of one matrix; its workspace is three small squares, of a long matrix four."""
     (x,) = avals
     _, matrix, converts = _floating(x)
-    rows, columns = x.shape[-2:]
-    least, item = min(rows, columns), common_dtype(x).itemsize
-    u, v = (n * (n if full_matrices else least) * item for n in (rows, columns))
+    count, rows, columns, item = _extents(x)
+    least = min(rows, columns)
+    u, v = [n * (n if full_matrices else least) * item for n in (rows, columns)]
     squares = 4 if 6 * max(rows, columns) >= 11 * least else 3
-    return math.prod(x.shape[:-2]) * (u + v) + matrix + u + v + squares * least * least * item + converts
+    return count * (u + v) + matrix + u + v + squares * least * least * item + converts
 
 
 def _by_singular(avals: tuple[Any, ...], **_: Any) -> int:
     """Singular values and vectors as they are found; or both vectors, one of them scaled, and the product."""
     (x,) = avals
     nbytes, _, converts = _floating(x)
-    least, item = min(x.shape[-2:]), common_dtype(x).itemsize
-    u, v = (math.prod(x.shape[:-2]) * n * least * item for n in x.shape[-2:])
-    return max(_singular(avals), u + 2 * v + nbytes + converts)
+    count, rows, columns, item = _extents(x)
+    vectors = count * min(rows, columns) * item * (rows + 2 * columns)
+    return max(_singular(avals), vectors + nbytes + converts)
 
 
 def _substituting(avals: tuple[Any, ...], **_: Any) -> int:
@@ -156,7 +160,7 @@ def _substituting(avals: tuple[Any, ...], **_: Any) -> int:
 def _triangular(avals: tuple[Any, ...], unit_diagonal: bool = False, **_: Any) -> int:
     """As a solution, of a copy in which there is the triangle alone; or what another diagonal takes before that."""
     a, b = avals
-    copy = math.prod(a.shape) * common_dtype(a, b).itemsize
+    copy: int = math.prod(a.shape) * common_dtype(a, b).itemsize
     return max(_solving(avals) + copy, 3 * copy if unit_diagonal else 0)
 
 
