@@ -131,7 +131,7 @@ def _orthogonal(avals: tuple[Any, ...], mode: str = "reduced", **_: Any) -> int:
 def _singular(avals: tuple[Any, ...], full_matrices: bool = False, **_: Any) -> int:
     """The results, and what LAPACK has of one matrix; its workspace is three small squares, of a long matrix four."""
     (x,) = avals
-    _, matrix, converts = _floating(x)
+    matrix, converts = _floating(x)[1:]
     count, rows, columns, item = _extents(x)
     least = min(rows, columns)
     u, v = [n * (n if full_matrices else least) * item for n in (rows, columns)]
@@ -142,7 +142,7 @@ def _singular(avals: tuple[Any, ...], full_matrices: bool = False, **_: Any) -> 
 def _by_singular(avals: tuple[Any, ...], **_: Any) -> int:
     """Singular values and vectors as they are found; or both vectors, one of them scaled, and the product."""
     (x,) = avals
-    nbytes, _, converts = _floating(x)
+    nbytes, converts = _floating(x)[::2]
     count, rows, columns, item = _extents(x)
     vectors = count * min(rows, columns) * item * (rows + 2 * columns)
     return max(_singular(avals), vectors + nbytes + converts)
