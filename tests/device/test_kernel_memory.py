@@ -153,6 +153,32 @@ def test_a_kernel_takes_next_to_nothing(op: Op, threads: int, monkeypatch: pytes
     assert met, "no sample of it is made large"
 
 
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize(("shape", "width"), [((64, 200), 96), ((20_000, 2), 96), ((2, 3, 4000), 96), ((64, 40), 768)])
+@pytest.mark.usefixtures("small_buffers")
+def test_rows_that_lie_apart_are_added_without_a_copy(shape: tuple[int, ...], axis: int, width: int) -> None:
+    """The gradient of an embedding of a loop's steps took as much as the gradients of the steps."""
+    op = CATALOGUE["scatter_add"]
+    numbers = np.random.default_rng(0)
+    indices = numbers.integers(0, 65, shape)
+    x = numbers.standard_normal((65, width) if axis == 0 else (width, 65)).astype("float32")
+    whole = (*shape, width) if axis == 0 else (width, *shape)
+    apart = numbers.standard_normal(whole[::-1]).astype("float32").T
+    out = np.empty_like(x)
+    items = op.canonical({"axis": axis})
+    avals = tuple(Aval(a.shape, a.dtype) for a in (x, indices, apart))
+    kernel = next(each for each in candidates(op, avals, dict(items), "numpy") if each.into)
+    assert apart.nbytes >= LARGE
+    assert taken(op, kernel, (x, indices, apart), (out,), items) <= MOST
+    wanted = x.copy()
+    flat = np.ascontiguousarray(apart)
+    if axis == 0:
+        np.add.at(wanted, indices.reshape(-1), flat.reshape(-1, width))
+    else:
+        np.add.at(wanted.T, indices.reshape(-1), flat.reshape(width, -1).T)
+    np.testing.assert_array_equal(out, wanted)
+
+
 def test_most_kernels_were_met() -> None:
     assert len(OPERATORS) + len(SMALL) > 150
 
