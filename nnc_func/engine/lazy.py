@@ -14,7 +14,7 @@ from nnc_func.config import config
 from nnc_func.engine import settings
 from nnc_func.engine.allocators import Allocator, by_name
 from nnc_func.engine.allocators.base import is_ours
-from nnc_func.engine.allocators.portfolio import Portfolio
+from nnc_func.engine.allocators.portfolio import PLANNING
 from nnc_func.engine.compile_stats import Stats, plannable
 from nnc_func.engine.force import forced
 from nnc_func.engine.interpreted import Interpreted
@@ -95,7 +95,7 @@ class Lazy(Layer, Generic[A]):
 
     graph: GraphSignature[A]
     bind: Callable[..., Any] = forwards()  # nothing is computed
-    allocator: Allocator = field(default=Portfolio(), validator=settings.callable_)
+    allocator: Allocator = field(default=PLANNING, validator=settings.callable_)
     orders: tuple[Order | str, ...] = field(default=DEFAULT, validator=settings.orders)
     check_numerics: bool = False
     alignment: int = field(default=64, validator=settings.alignment)

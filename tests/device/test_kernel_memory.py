@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import tracemalloc
 from collections.abc import Iterator
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,8 @@ from nnc_func.aval import Aval
 from nnc_func.device.kernels.formulas import recorded
 from nnc_func.device.shared import workers
 from nnc_func.device.shared.namespace import candidates, writing
+from nnc_func.engine.running.program import BUFFERED
+from nnc_func.errors import NncError
 from nnc_func.facets.kernels import Kernel
 from nnc_func.graph.ops import CATALOGUE
 from nnc_func.op import Op
@@ -119,8 +122,8 @@ def taken(op: Op, kernel: Kernel, arrays: Any, outs: Any, items: Any) -> int:
 
 @pytest.fixture
 def small_buffers() -> Iterator[None]:
-    """Where arrays have gaps NumPy itself goes through buffers, of 8192 elements for each operand unless it is told."""
-    before = np.setbufsize(1024)
+    """Where arrays have gaps NumPy itself goes through buffers; they are as small as while a program runs."""
+    before = np.setbufsize(BUFFERED)
     with np.errstate(all="ignore"):
         yield
     np.setbufsize(before)
@@ -150,6 +153,32 @@ def test_a_kernel_takes_next_to_nothing(op: Op, threads: int, monkeypatch: pytes
     assert met, "no sample of it is made large"
 
 
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize(("shape", "width"), [((64, 200), 96), ((20_000, 2), 96), ((2, 3, 4000), 96), ((64, 40), 768)])
+@pytest.mark.usefixtures("small_buffers")
+def test_rows_that_lie_apart_are_added_without_a_copy(shape: tuple[int, ...], axis: int, width: int) -> None:
+    """The gradient of an embedding of a loop's steps took as much as the gradients of the steps."""
+    op = CATALOGUE["scatter_add"]
+    numbers = np.random.default_rng(0)
+    indices = numbers.integers(0, 65, shape)
+    x = numbers.standard_normal((65, width) if axis == 0 else (width, 65)).astype("float32")
+    whole = (*shape, width) if axis == 0 else (width, *shape)
+    apart = numbers.standard_normal(whole[::-1]).astype("float32").T
+    out = np.empty_like(x)
+    items = op.canonical({"axis": axis})
+    avals = tuple(Aval(a.shape, a.dtype) for a in (x, indices, apart))
+    kernel = next(each for each in candidates(op, avals, dict(items), "numpy") if each.into)
+    assert apart.nbytes >= LARGE
+    assert taken(op, kernel, (x, indices, apart), (out,), items) <= MOST
+    wanted = x.copy()
+    flat = np.ascontiguousarray(apart)
+    if axis == 0:
+        np.add.at(wanted, indices.reshape(-1), flat.reshape(-1, width))
+    else:
+        np.add.at(wanted.T, indices.reshape(-1), flat.reshape(width, -1).T)
+    np.testing.assert_array_equal(out, wanted)
+
+
 def test_most_kernels_were_met() -> None:
     assert len(OPERATORS) + len(SMALL) > 150
 
@@ -167,6 +196,45 @@ def test_a_fused_product_with_an_error_function_takes_next_to_nothing() -> None:
     program(*arrays, out=[out])
     tracemalloc.start()
     program(*arrays, out=[out])
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most <= MOST
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_numpys_buffers_are_small_while_a_program_runs(fails: bool) -> None:
+    """They lie in no plan. Afterwards they are as they were; where all arrays are small nobody looks at them."""
+    seen: list[int] = []
+    before = np.getbufsize()
+
+    def looking(array: Any) -> Any:
+        seen.append(np.getbufsize())
+        if fails:
+            raise RuntimeError("of the user's own")
+        return array
+
+    for size in (BUFFERED, 4 * BUFFERED):
+        stack = nnc.lazy()
+        x = stack.input("x", (size,), "float32")
+        _, y = stack.ops.callback(x * 2, function=looking, shapes=((size,),), dtypes=("float32",), after=stack.token())
+        program = stack.compile([x], [y])
+        for _ in range(3):
+            with pytest.raises(NncError) if fails else nullcontext():
+                program(np.ones(size, "float32"))
+            assert np.getbufsize() == before
+    assert seen == [before] * 3 + [BUFFERED] * 3
+
+
+def test_a_run_takes_next_to_nothing_beyond_its_plan_where_arrays_have_gaps() -> None:
+    """With NumPy's own buffers this took 73 kB."""
+    shape = (32768, 4, 4, 3)
+    stack = nnc.lazy()
+    x = stack.input("x", shape, "float32")
+    program = stack.compile([x], [stack.ops.max_pool2d(x, window=(2, 2))])
+    given, out = np.ones(shape, "float32"), [np.empty((32768, 2, 2, 3), "float32")]
+    program(given, out=out)
+    tracemalloc.start()
+    program(given, out=out)
     most = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert most <= MOST

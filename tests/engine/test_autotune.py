@@ -140,6 +140,14 @@ def test_scratch_is_limited() -> None:
     assert tuning.program is program
 
 
+def test_what_a_kernel_takes_for_itself_is_limited_with_its_scratch() -> None:
+    program = program_of(SLOW, kernel("hungry", twice(), scratch=plenty, private=lambda avals, **_: 64))
+    assert verdicts(program.autotune(X, budget=0.5, workspace=(1 << 20) + 64))["hungry"] == "chosen"
+    tuning = program.autotune(X, budget=0.5, workspace=(1 << 20) + 63)
+    assert verdicts(tuning)["hungry"] == "wants 1048640 bytes of scratch"
+    assert tuning.program is program
+
+
 def test_a_relayout_is_traded_for_a_faster_kernel_where_one_sees_it() -> None:
     slow = kernel("slow", twice(PAUSE), layouts=("row-major",))
     fast = kernel("fast", twice(), layouts=("NCHW",))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from hypothesis import given, settings
 
 import nnc_func as nnc
 from nnc_func import models
-from nnc_func.engine.orders import DEFAULT, ORDERS, Portfolio, simulated_peak
+from nnc_func.engine.orders import DEFAULT, ORDERS, MinimumCut, OrderProblem, Portfolio, Solution, simulated_peak
 from nnc_func.testing.program import Program
 from nnc_func.testing.programs import programs
 from nnc_func.tree import flatten
@@ -55,6 +56,23 @@ def test_the_orders_that_are_tried_by_default_take_no_more_than_depth_first(name
             taken[orders] = (plan.max_load, plan.arena_bytes)
         assert taken[DEFAULT][0] <= taken[("depth_first",)][0]
         assert taken[DEFAULT][1] <= taken[("depth_first",)][1]
+
+
+def test_a_search_is_asked_once_about_the_same_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where outputs house values a plan is tried with other orders as well: what these are is known by then."""
+    asked: list[str] = []
+    solved = MinimumCut.solved
+
+    def counted(search: MinimumCut, problem: OrderProblem, order: Sequence[int]) -> Solution:
+        asked.append(repr((problem.needs, problem.uses, problem.sizes)))
+        return solved(search, problem, order)
+
+    monkeypatch.setattr(MinimumCut, "solved", counted)
+    for name, training in (("u-net", False), ("lenet-5", True), ("resnet-18", True)):
+        stack = nnc.lazy(nnc.Null())
+        stack.engine.compile(models.get(name).make(stack, 8 if training else 1, training, seed=None))
+        assert len(asked) == len({*asked}) > 0
+        asked.clear()
 
 
 @pytest.mark.parametrize("name", ["lenet-5", "mnist"])

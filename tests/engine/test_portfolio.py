@@ -118,6 +118,30 @@ def test_no_member_is_better_by_more_than_what_is_enough(kind: str, count: int) 
     assert arena_size(problem, found) <= ENOUGH * best
 
 
+@pytest.mark.parametrize(("count", "seed"), [(600, 2), (1500, 1), (3000, 1)])
+def test_what_is_left_to_gain_may_be_worth_no_more_members(
+    count: int, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The less a hundredth of the bound is worth, the fewer are asked; the first always is, and the best is kept."""
+    problem = uniform(count, seed)
+    asked: list[int] = []
+
+    def counted(problem: Problem, offsets: Any) -> int:
+        asked.append(arena_size(problem, offsets))
+        return asked[-1]
+
+    monkeypatch.setattr("nnc_func.engine.allocators.portfolio.arena_size", counted)
+    counts = []
+    for worth in (0.0, 5.0, 25.0, None):
+        found = Portfolio(worth=worth)(problem)
+        assert arena_size(problem, found) == min(asked)
+        counts.append(len(asked))
+        asked.clear()
+    assert counts[0] == 1
+    assert counts == sorted(counts)
+    assert counts[1] < counts[-1]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", MADE)
 def test_nor_of_fifty_thousand(kind: str) -> None:

@@ -113,6 +113,57 @@ def _takes(copies: int, matrices: int, hermitian: bool = False) -> Callable[...,
     return private
 
 
+def _extents(x: Any) -> tuple[int, int, int, int]:
+    """How many matrices there are, their rows and columns, and the bytes of an element that is computed with."""
+    return math.prod(x.shape[:-2]), x.shape[-2], x.shape[-1], common_dtype(x).itemsize
+
+
+def _orthogonal(avals: tuple[Any, ...], mode: str = "reduced", **_: Any) -> int:
+    """A copy of all and both results; LAPACK's matrix and its Q, one at a time, are gone when R is cut out."""
+    (x,) = avals
+    nbytes, matrix, converts = _floating(x)
+    count, rows, columns, item = _extents(x)
+    wide = rows if mode == "complete" else min(rows, columns)
+    q, r = rows * wide * item, wide * columns * item
+    return nbytes + count * q + max(matrix + q, count * r) + converts
+
+
+def _singular(avals: tuple[Any, ...], full_matrices: bool = False, **_: Any) -> int:
+    """The results, and what LAPACK has of one matrix; its workspace is three small squares, of a long matrix four."""
+    (x,) = avals
+    matrix, converts = _floating(x)[1:]
+    count, rows, columns, item = _extents(x)
+    least = min(rows, columns)
+    u, v = [n * (n if full_matrices else least) * item for n in (rows, columns)]
+    squares = 4 if 6 * max(rows, columns) >= 11 * least else 3
+    return count * (u + v) + matrix + u + v + squares * least * least * item + converts
+
+
+def _by_singular(avals: tuple[Any, ...], **_: Any) -> int:
+    """Singular values and vectors as they are found; or both vectors, one of them scaled, and the product."""
+    (x,) = avals
+    nbytes, converts = _floating(x)[::2]
+    count, rows, columns, item = _extents(x)
+    vectors = count * min(rows, columns) * item * (rows + 2 * columns)
+    return max(_singular(avals), vectors + nbytes + converts)
+
+
+def _substituting(avals: tuple[Any, ...], **_: Any) -> int:
+    """The result, and that of one matrix at a time."""
+    a, b = avals
+    columns = math.prod(b.shape[-2:]) if b.ndim > 1 else b.shape[0]
+    batch = math.prod(np.broadcast_shapes(a.shape[:-2], b.shape[:-2] if b.ndim > 1 else ()))
+    item, dtype = common_dtype(a, b).itemsize, common_dtype(a, b)
+    return int((batch * columns + columns + sum([math.prod(x.shape) for x in avals if x.dtype != dtype])) * item)
+
+
+def _triangular(avals: tuple[Any, ...], unit_diagonal: bool = False, **_: Any) -> int:
+    """As a solution, of a copy in which there is the triangle alone; or what another diagonal takes before that."""
+    a, b = avals
+    copy: int = math.prod(a.shape) * common_dtype(a, b).itemsize
+    return max(_solving(avals) + copy, 3 * copy if unit_diagonal else 0)
+
+
 def _solving(avals: tuple[Any, ...], **_: Any) -> int:
     """The result, both operands of one product, and what they are converted to."""
     a, b = avals
@@ -257,23 +308,24 @@ def _cofactors(xp: Any, x: Any) -> Any:
 
 
 CHOLESKY = reference(_cholesky, private=_takes(2, 1, hermitian=True))
-QR = reference(_qr)
-SVD = reference(_svd)
+QR = reference(_qr, private=_orthogonal)
+SVD = reference(_svd, private=_singular)
 SVDVALS = reference(_svdvals, private=_takes(0, 1))
 EIGH = reference(_eigh, private=_takes(2, 3, hermitian=True))
 EIGVALSH = reference(_eigvalsh, private=_takes(1, 1, hermitian=True))
 INV = reference(_inv, private=_takes(1, 2))
-PINV = reference(_pinv)
+PINV = reference(_pinv, private=_by_singular)
 SOLVE = reference(_solve, private=_solving)
 SOLVE_TRIANGULAR = (
     Kernel(
-        "scipy", compute=_substituted, accepts=_is_wide, by_shape=True, namespaces=frozenset({"numpy"})
+        "scipy", compute=_substituted, accepts=_is_wide, by_shape=True, namespaces=frozenset({"numpy"}),
+        private=_substituting,
     ),
-    reference(_solve_triangular),
+    reference(_solve_triangular, private=_triangular),
 )  # fmt: skip
 DET = reference(_det, private=_takes(0, 1))
 SLOGDET = reference(_slogdet, private=_takes(0, 1))
-COFACTORS = reference(_cofactors)
+COFACTORS = reference(_cofactors, private=_by_singular)
 
 
 # --- diagonals ---------------------------------------------------------------------------------------------

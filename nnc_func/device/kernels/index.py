@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -14,9 +15,11 @@ from nnc_func.facets.shapes import normalise_axis
 INT64 = np.dtype("int64")
 SMALL = 1 << 15  # bytes that are copied faster than the extremes of indices are found
 LONG = 128  # elements of a row, from which on adding it costs more than Python's loop over rows
+WIDE = 512  # elements of a row, from which on sorting rows gains nothing
 MANY = 64  # rows from which on they are sorted by their index
 FEW = 8  # indices whose sums are made one after the other
 TOGETHER = 1 << 22  # bytes of rows that are copied
+COPIED = 1 << 14  # bytes of updates that are copied where they have gaps
 
 
 def extremes(xp: Any, indices: Any) -> tuple[int, int]:
@@ -141,22 +144,39 @@ def scatter_add_into(xp: Any, arrays: Arrays, outs: Arrays, scratch: Arrays, *, 
     at = normalise_axis(axis, x.ndim)
     check_range(xp, indices, x.shape[at])
     keep(xp, x, out)
-    rows = updates.reshape(*x.shape[:at], indices.size, *x.shape[at + 1 :])
     front = (at, *(i for i in range(x.ndim) if i != at))
-    target, rows = out.transpose(front), rows.transpose(front)
-    if xp is np and rows.size >= LONG * max(indices.size, 1):
-        add_rows(target, indices.reshape(-1), rows)
-    else:
-        add_at(xp, target, indices.reshape(-1), rows)
+    target = out.transpose(front)
+    for where, some in _flattened(indices, updates, at) if xp is np else ((indices, updates),):
+        rows = some.reshape(*x.shape[:at], where.size, *x.shape[at + 1 :]).transpose(front)
+        if xp is np and rows.size >= LONG * max(where.size, 1):
+            add_rows(target, where.reshape(-1), rows)
+        else:
+            add_at(xp, target, where.reshape(-1), rows)
+
+
+def _flattened(indices: Any, updates: Any, at: int) -> Iterator[tuple[Any, Any]]:
+    """Indices and their updates in parts, in order, that can be flattened: with gaps they are copied for that."""
+    if indices.ndim < 2 or updates.flags.c_contiguous or updates.nbytes <= COPIED:
+        yield indices, updates
+        return
+    count, axis = len(indices), (slice(None),) * at
+    some = COPIED * count // updates.nbytes
+    for first in range(0, count, max(some, 1)):
+        if some:
+            part = slice(first, first + some)
+            yield indices[part], updates[(*axis, part)]
+        else:
+            yield from _flattened(indices[first], updates[(*axis, first)], at)
 
 
 def add_rows(out: Any, where: Any, rows: Any) -> None:
     """``np.add.at`` of long rows: bit by bit the same, several times as fast.
 
-    The first rows of all indices are added at once, then the second ones of those that have any; and when few indices
-    have more, the sums of each are made by a reduction, which adds row after row.
+    Few rows, and wide ones, are added one after the other. Of others the first rows of all indices are added at once,
+    then the second ones of those that have any; and when few indices have more, the sums of each are made by a
+    reduction, which adds row after row.
     """
-    if where.size < MANY:
+    if where.size < MANY or rows.size >= WIDE * where.size:
         for i, row in zip(where.tolist(), rows, strict=True):
             np.add(out[i], row, out=out[i])
         return

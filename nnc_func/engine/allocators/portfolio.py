@@ -31,6 +31,7 @@ MOST = 0.85  # of the time that is left
 HARDER = 8  # times as many steps where there are gaps, pins or several alignments
 IN_ORDER = 3.0  # microseconds a buffer of best fit in the order of time, or outwards, in one direction
 NODE = 80.0  # microseconds
+RANKED = 2.0  # microseconds a buffer of one order that local search tries
 AROUND, PEAKS = 1000, 8  # of shaving the best plan
 
 
@@ -76,6 +77,10 @@ class Portfolio:
         Of the local search.
     seconds
         Of processor time: nobody is asked who would take longer than what is left, but for the first; None: no limit.
+    worth
+        Microseconds for each buffer that a hundredth of the bound is worth: nobody is asked who would take more, with
+        what was spent before, than what there is to gain. An engine plans with 25, where the rest of a compilation
+        takes some 100 a buffer; None: all that has room is worth it.
 
     Examples
     --------
@@ -88,6 +93,7 @@ class Portfolio:
     steps: int = field(default=32, kw_only=True)
     seed: int = field(default=0, kw_only=True)
     seconds: float | None = field(default=None, kw_only=True)
+    worth: float | None = field(default=None, kw_only=True)
 
     def __call__(self, problem: Problem) -> Plan:
         """The offsets, in bytes."""
@@ -95,8 +101,11 @@ class Portfolio:
         best: Plan | None = None
         least = 0
         for attempt in members:
-            if best is not None and (least <= attempt.above * bound or not members.have_room(attempt.cost)):
-                continue
+            if best is not None:
+                if least <= attempt.above * bound or not members.have_room(attempt.cost):
+                    continue
+                if not members.are_worth(attempt.cost, least / max(bound, 1) - 1):
+                    continue
             found = attempt.find([] if best is None else best)
             members.spent += attempt.cost
             if found is None:
@@ -117,6 +126,7 @@ class _Members:
         self.problem, self.steps, self.seed = problem, portfolio.steps, portfolio.seed
         self.deadline, self.spent = Deadline(portfolio.seconds), 0.0
         self.count = len(problem)
+        self.worth = math.inf if portfolio.worth is None else portfolio.worth
         self.searches = self.steps >= WORTH * self.count
         self.allowance = math.inf if self.searches else 1e6 * float(np.interp(self.count, *ALLOWANCE))
         self.above = 1.0 if self.searches else ENOUGH
@@ -137,6 +147,10 @@ class _Members:
     def have_room(self, cost: float) -> bool:
         """Whether a member of a cost may be asked yet."""
         return self.spent + cost <= self.allowance and cost <= 1e6 * self.deadline.left
+
+    def are_worth(self, cost: float, excess: float) -> bool:
+        """Whether one of a cost may be asked where the best so far is above the bound by such a part of it."""
+        return self.spent + cost <= 100 * excess * self.worth * self.count
 
     def __iter__(self) -> Iterator[Attempt]:
         """What to try."""
@@ -208,7 +222,8 @@ class _Members:
         steps, seconds = self._part()
         if not self.is_plain and not self.searches:
             steps *= HARDER
-        yield self._of(LocalSearch(steps=steps, seed=self.seed, seconds=seconds), 0.0, self.above)
+        cost = 0.0 if seconds is not None else RANKED * steps * self.count  # with seconds it ends by itself
+        yield self._of(LocalSearch(steps=steps, seed=self.seed, seconds=seconds), cost, self.above)
 
     def _part(self) -> tuple[int, float | None]:
         """Of the steps and seconds that are left, what a search may have that others may come after."""
@@ -287,3 +302,6 @@ def _forwards(problem: Problem) -> Sequence[int]:
 
 def _backwards(problem: Problem) -> Sequence[int]:
     return in_order(problem.rounded, -problem.upper, -problem.lower)
+
+
+PLANNING = Portfolio(worth=25.0)  # what engines plan with: the rest of a compilation takes some 100 µs a buffer

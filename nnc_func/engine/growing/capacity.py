@@ -19,7 +19,7 @@ from nnc_func.config import config
 from nnc_func.declaration import Items
 from nnc_func.engine.copying import COPY
 from nnc_func.engine.plan import Plan
-from nnc_func.engine.planning.alternatives import smallest
+from nnc_func.engine.planning.alternatives import Alternatives, smallest
 from nnc_func.engine.planning.bodies import with_bodies
 from nnc_func.engine.planning.draft import Draft
 from nnc_func.engine.planning.loops import form
@@ -105,7 +105,8 @@ def _planned(engine: Any, graph: ComputationGraph, extents: Mapping[str, int]) -
     request = evolve(engine.request(concrete), passes=passes, lends=False, streams=1)
     request = with_bodies(request, lambda each: planned_smallest(evolve(each, passes=own)).plan)
     growing = {form(n) for n in concrete.nodes if n.op.holds_body and _grows(symbolic, n)}
-    draft = smallest(evolve(request, loops={k: v for k, v in request.loops.items() if k not in growing}))
+    request = evolve(request, loops={k: v for k, v in request.loops.items() if k not in growing})
+    draft = smallest(Alternatives(request))
     plan, blocks = plan_of(draft)
     if config.spec >= 1 or not engine.is_ours:
         engine.verify(Planned(plan, blocks, draft.constant_values), concrete)

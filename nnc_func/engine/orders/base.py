@@ -123,6 +123,50 @@ class Order(Protocol):
     def __call__(self, problem: OrderProblem) -> Sequence[int]: ...
 
 
+@frozen(eq=False)
+class Answer:
+    """What an order said of a problem.
+
+    Attributes
+    ----------
+    order
+        Who was asked.
+    sequence
+        The numbers of tasks.
+    peak
+        The most bytes alive at one time in it, with those of results that may house values (`lasting`).
+    busiest
+        The first task while which so much is alive; -1: there is none.
+    lent
+        Bytes of these results.
+
+    Examples
+    --------
+    >>> answer = Answer.of(OrderProblem([(), (0,)], [(0,), (0, 1)], [8, 4]), "depth_first", [0, 1])
+    >>> answer.peak, answer.busiest, answer.arena
+    (12, 1, 12)
+    """
+
+    order: Order | str
+    sequence: Sequence[int]
+    peak: int
+    busiest: int
+    lent: int
+
+    @classmethod
+    def of(cls, problem: OrderProblem, order: Order | str, sequence: Sequence[int]) -> Answer:
+        """The answer with what it comes to."""
+        high = [*loads(problem, sequence)]
+        peak = max(high, default=0)
+        busiest = sequence[high.index(peak)] if high else -1
+        return cls(order, sequence, peak, busiest, sum(problem.sizes[buffer] for buffer in problem.lasting))
+
+    @property
+    def arena(self) -> int:
+        """What an arena needs at the least, where such results house as much as they can."""
+        return self.peak - self.lent
+
+
 def loads(problem: OrderProblem, order: Sequence[int]) -> Iterator[int]:
     """The bytes alive while each task runs, in that order: what it uses included, what it overwrites counted once.
 

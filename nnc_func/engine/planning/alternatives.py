@@ -6,15 +6,15 @@ What they have in common is found once; what cannot be the best is not made.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from attrs import evolve
 
 from nnc_func.engine.orders import unsearched
-from nnc_func.engine.orders.base import Order, named
 from nnc_func.engine.plan_rows import DONATED, LENT, NEXT
 from nnc_func.engine.planning.committing import Arrangement, loose, short
-from nnc_func.engine.planning.draft import Draft
+from nnc_func.engine.planning.draft import Draft, Known
 from nnc_func.engine.planning.liveness import (
     TOLERATED,
     busiest,
@@ -24,12 +24,16 @@ from nnc_func.engine.planning.liveness import (
     unfinished,
     unfinished_peak,
 )
+from nnc_func.engine.planning.ordering import WORTH
 from nnc_func.engine.planning.passes import through
 from nnc_func.engine.planning.readers_first import readers_first
 from nnc_func.engine.planning.request import Request
 from nnc_func.graph.node import Node
 
+A = TypeVar("A", bound=Arrangement | None)
+
 DEARER = 1.25  # parts are copied after all where computing them in place would raise the peak by more than this
+NEARLY = 1.05  # so much of what a longer section must spare is enough to search for its order
 SEARCHED = 500  # nodes, up to which orders are searched for with every section; beyond it where they begin as well
 TRIES = 3  # times that wholes are looked for whose parts are copied after all
 
@@ -55,8 +59,10 @@ class Alternatives:
         self.sequence = [n for n in nodes if n in self.root.kernels]
         if request.is_body and request.graph.updates:
             self.sequence = readers_first(self.sequence, self.root.kernels, request.graph)
+        self.arrangements: dict[str, Arrangement | None] = {}  # those that were asked for
         self.aliased: dict[object, Draft] = {}  # by what is put together of copies, and what lies without gaps
-        self.found: dict[int, Draft] = {}  # by the arrangement that was asked for
+        self.made: dict[object, dict[int, Draft]] = {}  # by orders and memory, and the arrangement that was asked for
+        self.known: dict[object, Known] = {}  # by the arrangement, and what is put together of copies
         self.untouched: dict[int, Draft] = {}  # by the arrangement: in its order, and gone through no pass after that
 
     def best(self) -> Draft:
@@ -67,21 +73,34 @@ class Alternatives:
         """
         request, sequence = self.request, self.sequence
         if request.checked or request.careless or request.retain is not None:
-            best = self.draft(Arrangement(sequence, 0 if request.careless and request.graph.updates else len(sequence)))
+            early = 0 if request.careless and request.graph.updates else len(sequence)
+            best = self.draft(self._once("whole", lambda: Arrangement(sequence, early)))
         else:
-            brief = short(request.graph, self.root.kernels, sequence)
+            brief = self._once("short", lambda: short(request.graph, self.root.kernels, sequence))
             best = self._committing(brief) if request.graph.updates else self.draft(brief)
         return through(self.passes.commit, best)
 
-    def with_orders(self, orders: Sequence[Order | str]) -> Alternatives:
-        """The same with other orders: what does not depend on them is not found again."""
+    def asking(self, **changes: Any) -> Alternatives:
+        """The same of a request with other `orders` or `memory`: what does not depend on them is not found again."""
         made = object.__new__(Alternatives)
-        made.__dict__.update(self.__dict__, request=evolve(self.request, orders=orders), found={})
+        made.__dict__.update(self.__dict__, request=evolve(self.request, **changes))
         return made
+
+    @property
+    def found(self) -> dict[int, Draft]:
+        """The drafts that were made with these orders and this memory, by arrangement."""
+        orders = tuple(order if isinstance(order, str) else id(order) for order in self.request.orders)
+        return self.made.setdefault((orders, self.request.memory), {})
+
+    def _once(self, name: str, make: Callable[[], A]) -> A:
+        """One arrangement of a name, which stays: drafts are known by it."""
+        if name not in self.arrangements:
+            self.arrangements[name] = make()
+        return self.arrangements[name]  # type: ignore[return-value]
 
     def _committing(self, brief: Arrangement) -> Draft:
         fresh, floor = self.bounds(brief)
-        longer = loose(self.root.kernels, self.sequence)
+        longer = self._once("loose", lambda: loose(self.root.kernels, self.sequence))
         if longer is not None and floor and fresh + floor > TOLERATED * footprint(self.draft(longer)):
             return self.draft(longer)
         best = self.draft(brief)
@@ -89,7 +108,7 @@ class Alternatives:
         if longer is not None and footprint(best) > enough and (small or self._begins_as_well(longer, best)):
             best = self._better(best, self.draft(longer))
         if small and footprint(best) > enough:
-            free = self.draft(Arrangement(self.sequence, 0))
+            free = self.draft(self._once("free", lambda: Arrangement(self.sequence, 0)))
             best = self._better(best, free) if self._cannot_fail(free) else best
         return best
 
@@ -97,8 +116,16 @@ class Alternatives:
         return other if footprint(best) > TOLERATED * footprint(other) else best
 
     def _begins_as_well(self, longer: Arrangement, best: Draft) -> bool:
-        """Whether orders that take a moment need no more with a longer section than is needed."""
-        return id(longer) in self.found or footprint(best) >= footprint(self.unsearched().draft(longer))
+        """Whether orders that take a moment need as much less with a longer section as makes up for it.
+
+        What a search has gained with the shortest one it is taken to gain with the longer one as well.
+        """
+        if id(longer) in self.found:
+            return True
+        quick = unsearched([each.order for each in best.answers])
+        peaks = [each.peak for each in best.answers if each.order in quick]
+        gained = max(0, min(peaks) - best.chosen.peak) if best.chosen is not None and peaks else 0
+        return footprint(best) + gained > NEARLY * footprint(self.unsearched().draft(longer))
 
     def _cannot_fail(self, draft: Draft) -> bool:
         """Whether nothing from the first write to a variable on can fail or needs memory (`verifying.endings`)."""
@@ -112,13 +139,15 @@ class Alternatives:
 
     def unsearched(self) -> Alternatives:
         """The same with those orders that start from none, where there are such: they take a moment."""
-        return self.with_orders(unsearched(self.request.orders) or self.request.orders)
+        orders, quick = self.request.orders, unsearched(self.request.orders)
+        return self if not quick or len(quick) == len(orders) else self.asking(orders=quick)
 
     def draft(self, arrangement: Arrangement) -> Draft:
         """The draft of an arrangement, with the parts of wholes computed in place, but where that is dear."""
-        if id(arrangement) not in self.found:
-            self.found[id(arrangement)] = self._cheapest(arrangement)
-        return self.found[id(arrangement)]
+        found = self.found
+        if id(arrangement) not in found:
+            found[id(arrangement)] = self._cheapest(arrangement)
+        return found[id(arrangement)]
 
     def _cheapest(self, arrangement: Arrangement) -> Draft:
         apart: frozenset[Node] = frozenset()  # what is put together of copies
@@ -137,6 +166,7 @@ class Alternatives:
     def _through(self, arrangement: Arrangement, apart: frozenset[Node]) -> Draft:
         draft, passes = self._aliased(arrangement, apart), self.passes
         draft.request = self.request
+        draft.known = self.known.setdefault((id(arrangement), apart), Known())
         for each in (passes.order, passes.streams, passes.lifetimes, passes.in_place, passes.lend, passes.negotiate):
             draft = through(each, draft)
         return draft
@@ -170,22 +200,25 @@ class Alternatives:
         return fresh, least_at(draft, at) if fresh > (TOLERATED - 1) * most else 0
 
 
-def smallest(request: Request) -> Draft:
+def smallest(alternatives: Alternatives) -> Draft:
     """The draft of the best of the orders, with offsets; of another one where that takes less after all.
 
     It may: where the best one leaves gaps between buffers, or values find less room in what outputs and inputs have.
-    Those are tried whose simulated peak is below what the best one takes, the least first; and the first one of all,
-    where there is such room, or loops write over rows that they have read: no order knows of either.
+    Those are tried whose simulated peak is below what the best one takes, the least first, a search's only where it is
+    by 1 / `WORTH`; and the first one of all, where there is such room, or loops write over rows that they have read: no
+    order knows of either.
     """
-    alternatives = Alternatives(request)
+    request = alternatives.request
     best = found = through(request.passes.allocate, alternatives.best())
-    simulated = min([most for _, most in found.peaks], default=0)
+    simulated = min([each.arena for each in found.answers], default=0)
     houses = any(s.kind in (LENT, DONATED) and s.merged == i for i, s in enumerate(found.storages))
     unknown = houses or sum(found.arenas.values()) < simulated
-    rest = sorted([(most, i) for i, (order, most) in enumerate(found.peaks) if named(order) != found.order])
-    for most, i in rest:
-        if most < sum(best.arenas.values()) or (unknown and not i):
-            order = found.peaks[i][0]
-            other = through(request.passes.allocate, alternatives.with_orders([order]).best())
+    used = None if found.chosen is None else [*found.chosen.sequence]
+    others = [(each.arena, i) for i, each in enumerate(found.answers) if used != [*each.sequence]]
+    for most, i in sorted(others):
+        order = found.answers[i].order
+        worth = most // WORTH if not unsearched([order]) else 0
+        if most + worth < sum(best.arenas.values()) or (unknown and not i):
+            other = through(request.passes.allocate, alternatives.asking(orders=[order]).best())
             best = min(best, other, key=lambda draft: sum(draft.arenas.values()))
     return best

@@ -10,6 +10,7 @@ from attrs import evolve, frozen
 from nnc_func.engine.naming import name_of
 from nnc_func.engine.plan import Plan
 from nnc_func.engine.plan_rows import NEXT, OUTPUT
+from nnc_func.engine.planning.draft import Draft
 from nnc_func.engine.planning.planner import Planned, planned
 from nnc_func.engine.planning.recomputed import Recomputable, rebuilt
 from nnc_func.engine.planning.request import Request
@@ -18,7 +19,7 @@ from nnc_func.engine.rematerialising.portfolio import least_answers
 from nnc_func.graph.graph import ComputationGraph
 from nnc_func.graph.node import Node
 from nnc_func.graph.pictures.svg import sized
-from nnc_func.graph.rules.cost import total
+from nnc_func.graph.rules.cost import NOTHING
 
 LIKELY = 1.1  # times a budget that an answer may be simulated to take and is planned at once to see whether it fits
 
@@ -88,6 +89,12 @@ class Fitted:
 def footprint(plan: Plan) -> int:
     """The bytes that a plan takes besides what is there before the run: arenas, and fresh results."""
     return sum(plan.arenas.values()) + sum(b.nbytes for b in plan.buffers if b.kind in (OUTPUT, NEXT))
+
+
+def taken(draft: Draft) -> int:
+    """The `footprint` of the plan of a draft that has offsets."""
+    rows = enumerate(draft.storages)
+    return sum(draft.arenas.values()) + sum(s.nbytes for i, s in rows if s.merged == i and s.kind in (OUTPUT, NEXT))
 
 
 @frozen(eq=False)
@@ -191,9 +198,8 @@ class Answers:
         self._least.append(self.planned(answer))
 
     def _fitted(self, answer: Answer, found: Planned, graph: ComputationGraph) -> Fitted:
-        again, nodes, machine = _repeated(answer.simulation.sequence), answer.tasks.nodes, self.request.machine
-        everything = total([node for each in nodes for node in each], machine)
-        extra = total([node for task in again for node in nodes[task]], machine)
+        again, nodes, works = _repeated(answer.simulation.sequence), answer.tasks.nodes, answer.tasks.works
+        everything, extra = sum(works, NOTHING), sum([works[task] for task in again], NOTHING)
         runs = sum(map(len, nodes)), sum(len(nodes[task]) for task in again)
         recomputation = Recomputation(
             sum(runs), runs[1], everything.flops, extra.flops, everything.seconds, extra.seconds,

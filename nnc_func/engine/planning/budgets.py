@@ -10,9 +10,9 @@ from attrs import evolve, frozen
 
 from nnc_func.engine.naming import unknown
 from nnc_func.engine.orders import SEARCHES, unsearched
-from nnc_func.engine.planning.answers import Answer, Answers, Fitted, footprint
+from nnc_func.engine.planning.answers import Answer, Answers, Fitted, taken
 from nnc_func.engine.planning.draft import Draft
-from nnc_func.engine.planning.planner import arranged, placed, smallest_draft
+from nnc_func.engine.planning.planner import Drafting, placed
 from nnc_func.engine.planning.recomputed import Recomputable, recomputables
 from nnc_func.engine.planning.request import Request
 from nnc_func.engine.planning.unavoidable import Unavoidable, unavoidable
@@ -110,43 +110,42 @@ def fitted(budget: Budget, request: Request) -> Fitted:
     PlanError
         The budget is less than the least that any strategy meets, which is said.
     """
-    draft = smallest_draft(request)
-    if budget.nbytes is not None and footprint(placed(draft).plan) > budget.nbytes:
-        request, draft = _with_less_scratch(request, budget.nbytes)
-    asked = evolve(request, loops=draft.request.loops)  # bodies are planned once
-    answers = Answers(asked, _problems(draft, asked), placed(draft), budget.chooses)
+    drafting = Drafting(request)
+    draft, memory = drafting.smallest(), request.memory
+    if budget.nbytes is not None and taken(draft) > budget.nbytes:
+        memory, draft = _with_less_scratch(drafting, budget.nbytes)
+    problems = _problems(drafting, draft, memory)
+    answers = Answers(evolve(drafting.request, memory=memory), problems, placed(draft), budget.chooses)
     if budget.work is not None:
         return _in_time(answers, budget.work)
     assert budget.nbytes is not None
     return _in_memory(answers, budget.nbytes, unavoidable(draft))
 
 
-def _with_less_scratch(request: Request, nbytes: int) -> tuple[Request, Draft]:
-    """The request with kernels that want less scratch: as many as keep the budget, or else all that there are.
+def _with_less_scratch(drafting: Drafting, nbytes: int) -> tuple[int, Draft]:
+    """Kernels that want less scratch: as many as keep the budget, or else all; the `memory` of that, and the draft.
 
     What all of them take does not depend on the budget, so none is refused for which a smaller one has a plan.
     """
-    least = evolve(request, memory=0)
-    draft = smallest_draft(least)
-    if footprint(placed(draft).plan) <= nbytes:
-        some = evolve(request, memory=nbytes)
-        found = smallest_draft(some)
-        if footprint(placed(found).plan) <= nbytes:
-            return some, found
-    return least, draft
+    draft = drafting.smallest(memory=0)
+    if taken(draft) <= nbytes:
+        found = drafting.smallest(memory=nbytes)
+        if taken(found) <= nbytes:
+            return nbytes, found
+    return 0, draft
 
 
-def _problems(draft: Draft, request: Request) -> list[Recomputable]:
+def _problems(drafting: Drafting, draft: Draft, memory: int | None) -> list[Recomputable]:
     """What may be computed again of a request, in the order of its plan, or of the orders that are not searched for.
 
     A search mixes the forward part with what turns it back, which is best where all is kept: less is to be gained by
     computing again. Where there are few tasks, both are given.
     """
-    quick = unsearched(request.orders)
+    quick, machine = unsearched(drafting.request.orders), drafting.request.machine
     if draft.order not in SEARCHES or not quick:
-        return recomputables(draft, request.machine)
-    found = recomputables(arranged(evolve(request, orders=quick)), request.machine)
-    return [*found, *recomputables(draft, request.machine)] if len(found[0].problem) <= FEW else found
+        return recomputables(draft, machine)
+    found = recomputables(drafting.arranged(orders=quick, memory=memory), machine)
+    return [*found, *recomputables(draft, machine)] if len(found[0].problem) <= FEW else found
 
 
 def _in_memory(answers: Answers, nbytes: int, bound: Unavoidable) -> Fitted:

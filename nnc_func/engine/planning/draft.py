@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from nnc_func.aval import Aval
 from nnc_func.engine.copying import copying, filling
 from nnc_func.engine.loop_instruction import Loop
-from nnc_func.engine.orders.base import Order, OrderProblem
+from nnc_func.engine.orders.base import Answer, OrderProblem
 from nnc_func.engine.plan_rows import ARENA, CONSTANT, DONATED, INPUT, NEXT, OUTPUT, VARIABLE
 from nnc_func.engine.planning.committing import Arrangement
 from nnc_func.engine.planning.request import Request
@@ -111,6 +111,22 @@ class Storage:
         self.users: Sequence[int] = ()
 
 
+class Known:
+    """What is known of the order of instructions, of all drafts that begin with the same.
+
+    Attributes
+    ----------
+    problem
+        What orders are asked, once one was.
+    answers
+        What those have said that are known by name.
+    """
+
+    def __init__(self) -> None:
+        self.problem: OrderProblem | None = None
+        self.answers: dict[str, Answer] = {}
+
+
 class Draft:
     """A plan in the making: rows of instructions, of slots and of storages. Whoever has it may change it.
 
@@ -155,7 +171,9 @@ class Draft:
         self.wanted: dict[int, tuple[str, int]] = {}  # slot -> the output or update that it becomes
         self.order = ""  # the name of the one that instructions are in
         self.ordering: OrderProblem | None = None  # what orders were asked
-        self.peaks: list[tuple[Order | str, int]] = []  # the orders that were tried, and their simulated peaks
+        self.chosen: Answer | None = None  # of the order that instructions are in
+        self.answers: list[Answer] = []  # of all orders that were asked
+        self.known = Known()
         self.alignment = request.alignment  # of offsets in the arena
         self.peak: int | None = None  # the most bytes of the arena alive at one time, once that is known
         self.loads: list[int] = []  # those alive at each instruction, once the most is known

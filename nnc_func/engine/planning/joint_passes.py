@@ -105,9 +105,9 @@ class JointPasses:
         if asked is None:
             return self.own.order(draft)
         draft.ordering = asked.usual
-        _, first, _ = chosen(asked.usual, draft.request.orders)
+        first, _ = chosen(asked.usual, draft.request.orders, {})
         try:
-            solution = JointSearch(self.settings.steps, self.settings.seed).solved(asked.problem, first)
+            solution = JointSearch(self.settings.steps, self.settings.seed).solved(asked.problem, first.sequence)
         except PlanError:  # not even the cheapest kernels keep what is left of the time
             return self.own.order(draft)
         draft.order = ORDER

@@ -10,7 +10,7 @@ from nnc_func.engine.joint_choice.choice import cost
 from nnc_func.engine.joint_choice.problem import JointProblem
 from nnc_func.engine.joint_choice.search import JointSearch
 from nnc_func.engine.joint_choice.solution import Solution
-from nnc_func.engine.planning.alternatives import smallest
+from nnc_func.engine.planning.alternatives import Alternatives, smallest
 from nnc_func.engine.planning.answers import Fitted, Recomputation, footprint
 from nnc_func.engine.planning.budgets import Budget, fitted
 from nnc_func.engine.planning.draft import Draft
@@ -191,7 +191,7 @@ class _Drawn:
 def _drafts(request: Request, settings: JointChoice, within: Fitted | None) -> Iterator[_Drawn]:
     """One in which all is computed once; what is found from there, if it is less; and from a strategy's answer."""
     passes = JointPasses(settings, request.passes)
-    draft = smallest(evolve(request, passes=passes.passes()))
+    draft = smallest(Alternatives(evolve(request, passes=passes.passes())))
     followed: Followed | None = draft.joint
     if followed is None or followed.solution.choice is None:
         yield _Drawn(request.graph, draft, None, 0)
@@ -207,10 +207,10 @@ def _drafts(request: Request, settings: JointChoice, within: Fitted | None) -> I
     again = JointPasses(settings, request.passes, limit).passes()
     if found.choice is not None and len(found.choice.runs) > len(problem) and found.nbytes < followed.solution.nbytes:
         graph, order = rebuilt(request.graph, followed.asked.nodes, [run.task for run in found.choice.runs])
-        draft = smallest(evolve(request, graph=graph, sequence=order, passes=again))
+        draft = smallest(Alternatives(evolve(request, graph=graph, sequence=order, passes=again)))
         yield _Drawn(graph, draft, found, usual, len(found.choice.runs) - len(problem))
     if within is not None and within.sequence is not None:
-        draft = smallest(evolve(request, graph=within.graph, sequence=within.sequence, passes=again))
+        draft = smallest(Alternatives(evolve(request, graph=within.graph, sequence=within.sequence, passes=again)))
         yield _Drawn(within.graph, draft, evolve(found, steps=0), usual, within.recomputation.again)
 
 

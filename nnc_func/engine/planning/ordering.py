@@ -8,7 +8,7 @@ from typing import Any
 
 from nnc_func.engine.copying import Inserted
 from nnc_func.engine.orders import ORDERS
-from nnc_func.engine.orders.base import Order, OrderProblem, answered, loads, named
+from nnc_func.engine.orders.base import Answer, Order, OrderProblem, answered, named
 from nnc_func.engine.orders.bounds import bound_at
 from nnc_func.engine.plan_rows import ARENA, NEXT, VARIABLE
 from nnc_func.engine.planning.draft import Draft
@@ -28,8 +28,10 @@ def arrange(draft: Draft, orders: Sequence[Order | str]) -> None:
     if not orders:
         draft.order = GIVEN
         return
-    draft.ordering = problem = order_problem(draft)
-    draft.order, best, draft.peaks = chosen(problem, orders)
+    known = draft.known
+    problem = draft.ordering = known.problem = known.problem or order_problem(draft)
+    draft.chosen, draft.answers = chosen(problem, orders, known.answers)
+    draft.order, best = named(draft.chosen.order), draft.chosen.sequence
     if best == range(len(problem)):
         return
     if len(best) > len(draft.instructions):  # without the task that stands before the section
@@ -40,38 +42,40 @@ def arrange(draft: Draft, orders: Sequence[Order | str]) -> None:
 
 
 def chosen(
-    problem: OrderProblem, orders: Sequence[Order | str]
-) -> tuple[str, Sequence[int], list[tuple[Order | str, int]]]:
-    """The first of the orders with the least simulated peak: its name and sequence, and the peaks of those asked.
+    problem: OrderProblem, orders: Sequence[Order | str], known: dict[str, Answer]
+) -> tuple[Answer, list[Answer]]:
+    """The first of the orders with the least simulated peak, and the answers of all that were asked.
 
-    Those that are known by name are not asked once nothing can be better; a user's own are, and are never believed. Of
-    these a search that betters an order goes on from the best so far, where that is more than 1 / `WORTH` above what
-    the task at its peak needs in any order; what it finds is taken where it gains as much.
+    Those that are known by name are not asked once nothing can be better, nor what they have answered before (`known`,
+    which is added to); a user's own are, and are never believed. Of these a search that betters an order goes on from
+    the best so far, where that is more than 1 / `WORTH` above what the task at its peak needs in any order; what it
+    finds is taken where it gains as much.
     """
-    peaks: list[tuple[Order | str, int]] = []
-    lent = sum(problem.sizes[storage] for storage in problem.lasting)
-    least, name, bound = 0, "", -1
-    best: Sequence[int] = ()
+    answers: list[Answer] = []
+    best: Answer | None = None
+    bound = -1
     for order in orders:
-        improved = None
+        worth = 0
         if not isinstance(order, str):
-            found: Sequence[int] = answered(order, problem)
-        elif least == bound:
-            continue
+            found = Answer.of(problem, order, answered(order, problem))
         else:
-            improved = getattr(ORDERS[order], "improved", None) if name else None
-            if improved is not None and (least - bound) * WORTH <= bound - lent:
+            improved = None if best is None else getattr(ORDERS[order], "improved", None)
+            if best is not None and improved is not None:
+                worth = best.arena // WORTH
+            if best is not None and (
+                best.peak == bound or (worth and (best.peak - bound) * WORTH <= bound - best.lent)
+            ):
                 continue
-            found = ORDERS[order](problem) if improved is None else improved(problem, best)
-        if len(orders) == 1:
-            return named(order), found, peaks
-        high = [*loads(problem, found)]
-        peak = max(high, default=0)
-        peaks.append((order, peak - lent))
-        if not name or peak < (least if improved is None else least - (least - lent) // WORTH):
-            least, name, best = peak, named(order), found
-            bound = bound_at(problem, found[high.index(peak)]) if high else 0
-    return name, best, peaks
+            if order not in known:
+                sequence = improved(problem, best.sequence) if best is not None and improved else ORDERS[order](problem)
+                known[order] = Answer.of(problem, order, sequence)
+            found = known[order]
+        answers.append(found)
+        if best is None or found.peak < best.peak - worth:
+            best = found
+            bound = bound_at(problem, found.busiest) if len(orders) > 1 and len(problem) else 0
+    assert best is not None
+    return best, answers
 
 
 def order_problem(draft: Draft) -> OrderProblem:

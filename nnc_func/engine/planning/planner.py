@@ -52,8 +52,7 @@ def arranged(request: Request) -> Draft:
     PlanError
         A pass of a user's own fails, or makes what the others cannot go on with.
     """
-    with _explained(request):
-        return Alternatives(_with_bodies(request)).best()
+    return Drafting(request).arranged()
 
 
 def planned(request: Request) -> Planned:
@@ -71,8 +70,38 @@ def planned_smallest(request: Request) -> Planned:
 
 def smallest_draft(request: Request) -> Draft:
     """The draft of `planned_smallest`, with offsets."""
-    with _explained(request):
-        return smallest(_with_bodies(request))
+    return Drafting(request).smallest()
+
+
+class Drafting:
+    """Drafts of one request, and of the same with other orders, or another memory: what they share is found once.
+
+    Errors are those of `arranged`, and the allocator's.
+
+    Parameters
+    ----------
+    request
+        What is planned.
+    """
+
+    def __init__(self, request: Request) -> None:
+        with _explained(request):
+            self.alternatives = Alternatives(_with_bodies(request))
+
+    @property
+    def request(self) -> Request:
+        """What is planned, with the plans of bodies."""
+        return self.alternatives.request
+
+    def smallest(self, **changes: Any) -> Draft:
+        """The draft that takes least, with offsets; `changes` are orders or memory."""
+        with _explained(self.request):
+            return smallest(self.alternatives.asking(**changes))
+
+    def arranged(self, **changes: Any) -> Draft:
+        """The draft that is the best one without offsets."""
+        with _explained(self.request):
+            return self.alternatives.asking(**changes).best()
 
 
 def offset(draft: Draft) -> Planned:

@@ -22,7 +22,7 @@ from nnc_func.facets.machine import Machine
 from nnc_func.facets.places import given
 from nnc_func.graph.graph import ComputationGraph
 from nnc_func.graph.node import Node
-from nnc_func.graph.rules.cost import work_of
+from nnc_func.graph.rules.cost import NOTHING, Work, work_of
 
 TICK = 1e-12  # seconds
 FEW = 500  # tasks, up to which values may be computed again in a commit section, too
@@ -42,10 +42,13 @@ class Recomputable:
     nodes
         The nodes that each task computes, one after another: one, or those of the commit section; none where the
         engine copies or fills something.
+    works
+        What each task costs.
     """
 
     problem: RematerialisationProblem
     nodes: list[tuple[Node, ...]]
+    works: list[Work]
 
 
 def recomputables(draft: Draft, machine: Machine) -> list[Recomputable]:
@@ -72,12 +75,12 @@ def recomputables(draft: Draft, machine: Machine) -> list[Recomputable]:
     soon = reordered(made, order)
     if soon.base.peak > made.base.peak:
         soon, order = made, [*range(len(made))]
-    nodes = [problem.nodes[task] for task in order]
+    nodes, works = [problem.nodes[task] for task in order], [problem.works[task] for task in order]
     if late == len(made):
-        return [Recomputable(soon, nodes)]
-    section = tuple(chain.from_iterable(nodes[late:]))
-    found = [Recomputable(with_last(soon, late), [*nodes[:late], section])]
-    return [*found, Recomputable(soon, nodes)] if len(soon) <= FEW and late + 1 < len(made) else found
+        return [Recomputable(soon, nodes, works)]
+    section, work = tuple(chain.from_iterable(nodes[late:])), sum(works[late:], NOTHING)
+    found = [Recomputable(with_last(soon, late), [*nodes[:late], section], [*works[:late], work])]
+    return [*found, Recomputable(soon, nodes, works)] if len(soon) <= FEW and late + 1 < len(made) else found
 
 
 class _Problem:
@@ -93,6 +96,7 @@ class _Problem:
         self.overwrites: dict[int, tuple[int, ...]] = {}
         self.once: set[int] = set()
         self.nodes: list[tuple[Node, ...]] = []
+        self.works: list[Work] = []
         self.late: int | None = None  # the first task of the commit section
 
     def add(self, row: Row, late: bool) -> None:
@@ -108,7 +112,8 @@ class _Problem:
         self.needs.append(read)
         self.sizes.append(sum(map(self._bytes, results)))
         self.scratch.append(sum(self._rounded(aval.nbytes) for aval, _ in scratch))
-        self.costs.append(round(work_of(node, self.machine).seconds / TICK) if own else 0)
+        self.works.append(work_of(node, self.machine) if own else NOTHING)
+        self.costs.append(round(self.works[-1].seconds / TICK))
         self.nodes.append((node,) if own else ())
         moved = own and node.op.place is given and not read  # nothing is computed where a barrier would stand
         if late or not own or not is_pure(node.op, node.items) or not node.args or moved:

@@ -98,8 +98,9 @@ def with_last(problem: RematerialisationProblem, start: int) -> Rematerialisatio
     if start >= len(problem):
         return problem
     scratch = [*(problem.scratch or [0] * len(problem))]
-    read = sorted({n for needed in problem.needs[start:] for n in needed if n < start})
-    sizes = [size if task >= start or task in read else 0 for task, size in enumerate(problem.sizes)]
+    there = {n for needed in problem.needs[start:] for n in needed if n < start}
+    read = sorted(there)
+    sizes = [size if task >= start or task in there else 0 for task, size in enumerate(problem.sizes)]
     alone = RematerialisationProblem(
         problem.needs, sizes, problem.costs, scratch, problem.overwrites, problem.lasting, problem.once
     )

@@ -9,7 +9,7 @@ from nnc_func.engine.naming import name_of
 from nnc_func.engine.rematerialising.binomial import binomial
 from nnc_func.engine.rematerialising.greedy import greedy
 from nnc_func.engine.rematerialising.problem import RematerialisationProblem, Simulation, Strategy, answered, simulated
-from nnc_func.engine.rematerialising.square_root import segmented, square_root
+from nnc_func.engine.rematerialising.square_root import Tape, square_root
 
 PORTFOLIO: tuple[Strategy, ...] = (binomial, square_root, greedy)  # what takes least time first
 MANY = 2500  # tasks, from which on few answers are given: planning each takes longer than finding it
@@ -36,7 +36,7 @@ def least_answers(problem: RematerialisationProblem, strategy: Strategy) -> Iter
     asked = dict.fromkeys((*PORTFOLIO, strategy))
     if len(problem) < MANY:
         if problem.turn > 0:
-            yield name_of(square_root), simulated(problem, segmented(problem, max(2, isqrt(problem.turn + 1))))
+            yield name_of(square_root), simulated(problem, Tape(problem).segmented(max(2, isqrt(problem.turn + 1))))
         least = problem.base.peak
         for each in asked:
             answer = answered(each, problem, 0)

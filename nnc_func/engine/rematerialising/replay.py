@@ -35,8 +35,16 @@ class Replay:
 
     def bring(self, task: int) -> None:
         """Have a task's result: run what is missing for it, by number, and it."""
-        for each in self.missing(task):
-            self.run(each)
+        alive = self.alive
+        if task in alive:
+            return
+        if not alive.issuperset(self.problem.needs[task]):
+            needed = self.missing(task)
+            self.sequence += needed
+            alive.update(needed)
+            return
+        self.sequence.append(task)
+        alive.add(task)
 
     def run(self, task: int) -> None:
         """Run a task; what it needs is there."""

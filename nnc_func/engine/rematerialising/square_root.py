@@ -33,7 +33,8 @@ def square_root(problem: RematerialisationProblem, budget: int) -> Sequence[int]
     >>> simulated(problem, square_root(problem, 0))
     <schedule: peak 8, 40 tasks run, 8 of them again, cost 23>
     """
-    return best(problem, budget, (segmented(problem, count) for count in _counts(problem)))
+    tape = Tape(problem)
+    return best(problem, budget, (tape.segmented(count) for count in _counts(problem)))
 
 
 def _counts(problem: RematerialisationProblem) -> Iterator[int]:
@@ -46,24 +47,36 @@ def _counts(problem: RematerialisationProblem) -> Iterator[int]:
         yield int(step)
 
 
-def segmented(problem: RematerialisationProblem, count: int) -> list[int]:
-    """The sequence with so many segments.
+class Tape:
+    """What a problem's forward part makes that is read behind it.
 
-    Examples
-    --------
-    >>> from nnc_func.engine.rematerialising.generators import layers
-    >>> segmented(layers(6), 2)
-    [0, 1, 2, 3, 4, 5, 6, 7, 8, 0, 1, 9, 10, 11]
+    Parameters
+    ----------
+    problem
+        Of whose tasks up to `turn` segments are made.
     """
-    turn = problem.turn
-    reach = [max((u for u in users if u <= turn), default=task) for task, users in enumerate(problem.users)]
-    read_later = [bool(users) and users[-1] > turn for users in problem.users[: turn + 1]]
-    made = list(accumulate(s * t for s, t in zip(problem.sizes, read_later, strict=False)))
-    run, part, ended = Replay(problem), 0, -1
-    for task in range(len(problem)):
-        run.bring(task)
-        if task < turn and made[-1] and made[task] * count >= (part + 1) * made[-1]:
-            part = made[task] * count // made[-1]
-            run.drop([t for t in run.alive if ended < t and reach[t] <= task])
-            ended = task
-    return run.sequence
+
+    def __init__(self, problem: RematerialisationProblem) -> None:
+        self.problem, turn = problem, problem.turn
+        self.reach = [max((u for u in users if u <= turn), default=t) for t, users in enumerate(problem.users)]
+        later = [bool(users) and users[-1] > turn for users in problem.users[: turn + 1]]
+        self.made = list(accumulate(s * t for s, t in zip(problem.sizes, later, strict=False)))
+
+    def segmented(self, count: int) -> list[int]:
+        """The sequence with so many segments.
+
+        Examples
+        --------
+        >>> from nnc_func.engine.rematerialising.generators import layers
+        >>> Tape(layers(6)).segmented(2)
+        [0, 1, 2, 3, 4, 5, 6, 7, 8, 0, 1, 9, 10, 11]
+        """
+        made, reach, turn = self.made, self.reach, self.problem.turn
+        run, part, ended = Replay(self.problem), 0, -1
+        for task in range(len(self.problem)):
+            run.bring(task)
+            if task < turn and made[-1] and made[task] * count >= (part + 1) * made[-1]:
+                part = made[task] * count // made[-1]
+                run.drop([t for t in run.alive if ended < t and reach[t] <= task])
+                ended = task
+        return run.sequence

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any
 
@@ -30,6 +31,8 @@ from nnc_func.graph.graph import ComputationGraph
 from nnc_func.graph.leaves import Variable, owned
 from nnc_func.graph.reader_writer_lock import Run, enter, leave, ordered
 from nnc_func.tree import ONE_LEAF, builder
+
+BUFFERED = 1024  # elements that NumPy goes through at a time where arrays have gaps, of each operand of a kernel
 
 Following = tuple[int, Any, int]
 """Position of a variable, the array of its next value, and the slot of that."""
@@ -131,6 +134,7 @@ class Program(Tunable, Session):
         self._first_writes = first_writes(plan, over)
         self._turns = ordered(variables, self._written)
         self.arenas = Arenas(device) if arenas is None else arenas
+        self._is_large = any(math.prod(slot.aval.shape) > BUFFERED for slot in plan.slots)
         self.is_unrolled = not (plan.updates or self._donated or self._spans)
 
     def __call__(self, *inputs: Any, out: Any = None) -> Any:
@@ -138,10 +142,14 @@ class Program(Tunable, Session):
         return results if self._flat else self._build(results)
 
     def run(self, inputs: Any, out: Any = None, known: bool = False) -> list[Any]:
-        """The outputs as a flat list, of the inputs as a sequence; `known` to be arrays of the device as wanted."""
+        """The outputs as a flat list, of the inputs as a sequence; `known` to be arrays of the device as wanted.
+
+        NumPy's buffers are small meanwhile, as they lie in no plan: its own are of 8192 elements an operand.
+        """
         if self._check or config.spec >= 3 or asked() is not None:
             return drained(self.walk(inputs, out))  # type: ignore[no-any-return]
         me = None
+        before = np.setbufsize(BUFFERED) if self._is_large else 0  # of this thread, and of those that help it
         try:
             if self._turns:
                 me = Run()
@@ -154,6 +162,8 @@ class Program(Tunable, Session):
             finally:
                 self.arenas.free.append(lease.home)  # as `give`, without its call
         finally:
+            if before:
+                np.setbufsize(before)
             if me is not None:
                 leave(me, self._turns)
 

@@ -15,7 +15,7 @@ from nnc_func.aval import Aval
 from nnc_func.engine.planning.layout_pass import Axes, conversion, order
 from nnc_func.engine.running import array_views
 from nnc_func.facets.dtypes import kind_of, limits_of
-from nnc_func.facets.kernels import Kernel
+from nnc_func.facets.kernels import Kernel, private_bytes
 from nnc_func.graph.ops.memory import relayout
 
 Candidate = tuple[Kernel, tuple[Axes, ...]]  # and the orders to which it wants its operands converted
@@ -45,7 +45,7 @@ class Trial:
     ratio
         Its time / the default kernel's, round by round, their median; NaN if it was not timed.
     scratch
-        Bytes of scratch.
+        Bytes of scratch, and those that it takes for itself.
     verdict
         ``"default"``, ``"chosen"``, ``"not faster"``, or why it was not timed: ``"much slower"``, ``"no time left"``,
         it failed, its results differ, it writes over its operands, it wants too much scratch.
@@ -87,7 +87,8 @@ class _Runner:
         found = kernel.scratch(moved, **node.params) if kernel.scratch is not None else ()
         self._wanted = [Aval(shape, dtype, None, self._results[0].place) for shape, dtype in found]
         converted = [m for m, a in zip((*moved, *laid), (*self._avals, *self._results), strict=True) if m != a]
-        self.scratch = sum(a.nbytes for a in (*self._wanted, *converted))
+        private = private_bytes(kernel, moved, laid, node.params)
+        self.scratch = sum(a.nbytes for a in (*self._wanted, *converted)) + private
 
     def bind(self) -> None:
         """Make its memory and bind the kernel to it."""

@@ -22,7 +22,7 @@ class Tunable:
         budget
             Seconds, beyond one run of the program. Applications that cost most are measured first.
         workspace
-            Bytes of scratch that a kernel chosen instead of the default one may want; None for any number.
+            Bytes of scratch, and for itself, that another kernel than the default one may want; None for any number.
 
         Returns
         -------
