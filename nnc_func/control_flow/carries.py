@@ -9,6 +9,7 @@ import numpy as np
 from attrs import frozen
 
 from nnc_func.aval import Aval
+from nnc_func.control_flow.conversion.identities import trial
 from nnc_func.control_flow.messages import at, given, leaves_of, shown
 from nnc_func.control_flow.tracing import SCALARS, TracedBody, aval_of, depth, tensor_of
 from nnc_func.errors import DTypeError, OperatorError, ShapeError
@@ -119,9 +120,10 @@ class Carry:
         if weak:
             avals = self.avals(dtypes)
             try:
-                found, after = trace([leaf if n in weak else avals[n] for n, leaf in enumerate(self.leaves)])
-                if self._grown(avals, after, growing):
-                    self._passed_on(found, dtypes, growing, first)
+                with trial():
+                    found, after = trace([leaf if n in weak else avals[n] for n, leaf in enumerate(self.leaves)])
+                    if self._grown(avals, after, growing):
+                        self._passed_on(found, dtypes, growing, first)
             except Exception:  # a function of tensors: what is wrong with it is said when it is traced as one
                 after = [None] * len(dtypes)
             for n in weak:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import nnc_func as nnc
-from nnc_func.errors import ControlFlowError
+from nnc_func.errors import ControlFlowError, TracingError
 
 STACKS = {"eager": nnc.eager(), "lazy": nnc.lazy()}
 each_stack = pytest.mark.parametrize("stack", STACKS.values(), ids=STACKS)
@@ -310,3 +310,96 @@ def test_gradients_of_an_early_return_at_a_later_time(stack: Any) -> None:
 
     found = stack.grad(convert(returned_at_a_later_time))(stack.asarray([1.0, 3.0, 5.0]))
     assert found.tolist() == [0.0, 1.0, 0.0]
+
+
+def looked_up(x: Any) -> Any:
+    n = 0
+    if x > 0:
+        n = 2
+    return x * {0: 1.0, 2: 3.0}.get(n, 7.0)
+
+
+def caught(x: Any) -> Any:
+    d: dict[str, Any] = {}
+    try:
+        r = d["k"] if x > 100 else x
+    except KeyError:
+        r = -5 * x
+    return r
+
+
+def swallowed(x: Any) -> Any:
+    try:
+        s = "a" if x > 0 else "b"
+        if s == "a":
+            x = x + 1
+    except Exception:
+        x = -1.0
+    return x
+
+
+def joined_to_one_of_two(x: Any) -> Any:
+    a, b = [1.0], [2.0]
+    c = a if x > 0 else b
+    c += [3.0]
+    return len(a) + len(b)
+
+
+def joined_while_another_may_be_it(x: Any) -> Any:
+    a, b = [1.0], [2.0]
+    c = a if x > 0 else b
+    a += [9.0]
+    return len(c)
+
+
+def nothing_appended(x: Any) -> Any:
+    found: list[Any] = []
+    for _ in x * np.ones(3):
+        found.append(None)
+    return len(found)
+
+
+LOUD = [
+    (looked_up, "looked up in a dict or a set"),
+    (caught, "raises KeyError: 'k'; the try around it"),
+    (swallowed, "is one of two values, which a tensor decides"),
+    (joined_to_one_of_two, "writes into a list, and which list"),
+    (joined_while_another_may_be_it, "writes into a list, and which list"),
+    (nothing_appended, "appends None to a list"),
+]
+
+
+@each_stack
+@pytest.mark.parametrize(("f", "said"), LOUD, ids=lambda each: getattr(each, "__name__", ""))
+def test_it_is_never_silent(stack: Any, f: Callable[..., Any], said: str) -> None:
+    for x in (1.0, -1.0):
+        with pytest.raises((ControlFlowError, TracingError), match=re.escape(said)):
+            stack.jit(f, control_flow=True)(np.float64(x))
+
+
+def tried_as_a_number(x: Any) -> Any:
+    k = 1
+    while x < 3:
+        if x > 0:
+            k = k.astype(k.dtype) * 2  # type: ignore[attr-defined] - no method of a number
+        x = x + 1
+    return k
+
+
+@each_stack
+def test_what_is_tried_as_a_number_may_fail(stack: Any) -> None:
+    assert np.asarray(stack.jit(tried_as_a_number, control_flow=True)(np.float64(1))) == 4
+
+
+def paired(xs: Any) -> Any:
+    total = xs[0] * 0
+    for a, b in zip(xs, [1, 2], strict=True):
+        total = total + a * b
+    return total
+
+
+@each_stack
+def test_zip_is_strict(stack: Any) -> None:
+    assert float(np.asarray(stack.jit(paired, control_flow=True)(np.ones(2)))) == 3
+    with pytest.raises(ValueError, match="not equally long"):
+        stack.jit(paired, control_flow=True)(np.ones(3))

@@ -15,7 +15,7 @@ from weakref import ref
 
 from attrs import define, field
 
-from nnc_func.errors import ControlFlowError
+from nnc_func.errors import BatchingError, ControlFlowError, NncError
 from nnc_func.graph.tensors.tensor import Tensor, written
 
 Same = Any
@@ -78,6 +78,7 @@ class Identities:
         self.made: list[tuple[int, int, Any]] = []  # of a tensor, which other, and what was known of the two before
         self.loops: dict[Any, Any] = {}  # what was found of loops of converted code, by where they stand
         self.names: dict[int, tuple[ref[Tensor], Any]] = {}  # where tensors were made that are one of others
+        self.failures: list[Exception] = []  # of blocks that a tensor decides
         self.standing: dict[int, tuple[Any, int]] = {}  # of a time of a loop: what it is at its beginning, perhaps
         self.parted: dict[int, tuple[Any, list[int], str]] = {}
 
@@ -168,6 +169,37 @@ class Identities:
             for key in [*self.standing][standing:]:
                 del self.standing[key]
 
+    # --- what fails -------------------------------------------------------------------------------------
+
+    @contextmanager
+    def noting(self) -> Iterator[None]:
+        """While a block that a tensor decides is traced: what it raises is not for a `try` of the user's around it."""
+        try:
+            yield
+        except BatchingError:  # somebody tries without vmap then
+            raise
+        except Exception as error:
+            if not any(error is each for each in self.failures):
+                self.failures.append(error)
+            raise
+
+    def settle(self) -> None:
+        """At the end: raise what a block has raised, and a `try` around it has caught.
+
+        Raises
+        ------
+        ControlFlowError
+            Whether it is raised would be a matter of a tensor.
+        """
+        if self.failures:
+            error = self.failures[0]
+            if isinstance(error, NncError):
+                raise error
+            raise ControlFlowError(
+                f"a block that a tensor decides raises {type(error).__name__}: {error}; the try around it goes on "
+                "as if it were taken: let a Python value decide, or ask before, as by `in` or `hasattr`"
+            ) from error
+
     # --- containers -------------------------------------------------------------------------------------
 
     def part(self, made: Any, others: list[Any], where: Any) -> None:
@@ -209,10 +241,14 @@ class Identities:
         for key in entry[1]:
             if sys.getrefcount(self.parted[key][0]) > 2:  # somebody else has it
                 kind = type(value).__name__
-                raise ControlFlowError(
-                    f"{where} writes into a {kind}, and which {kind} that is decides a tensor at {entry[2]}: another "
-                    f"one that has other names may be it; write into one of its own, such as a copy, {kind}(x)"
+                self.failures.append(
+                    error := ControlFlowError(
+                        f"{where} writes into a {kind}, and which {kind} that is decides a tensor at {entry[2]}: "
+                        f"another one that has other names may be it; write into one of its own, such as a copy, "
+                        f"{kind}(x)"
+                    )
                 )
+                raise error
 
 
 def known_identities() -> Identities | None:
@@ -232,5 +268,19 @@ def identities() -> Iterator[Identities]:
     token = written.set(found)
     try:
         yield found
+        found.settle()
     finally:
         written.reset(token)
+
+
+@contextmanager
+def trial() -> Iterator[None]:
+    """While something is tried that may fail: what blocks raise then is of no account."""
+    found = known_identities()
+    before = 0 if found is None else len(found.failures)
+    try:
+        yield
+    except Exception:
+        if found is not None:
+            del found.failures[before:]
+        raise

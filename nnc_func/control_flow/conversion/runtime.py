@@ -92,7 +92,13 @@ def _enumerate(iterable: Any, start: Any = 0) -> Any:
 
 def _zip(*given: Any, **keywords: Any) -> Any:
     stack = tensor_among(given)
-    return zip(*given, **keywords) if stack is None else together(stack, given)  # noqa: B905
+    if stack is None:
+        return zip(*given, **keywords)  # noqa: B905
+    if keywords.get("strict"):
+        counts = {len(each) if not isinstance(each, Source) else each.length for each in given}
+        if len(counts) > 1 and all(type(each) is int for each in counts):
+            raise ValueError(f"zip(strict=True) of what is not equally long: {sorted(counts)}")
+    return together(stack, given)
 
 
 def _reversed(given: Any) -> Any:
@@ -236,8 +242,10 @@ class Control:
         """What is written into: a list or a dict of which a tensor decides which one it is, is refused."""
         found = known_identities()
         if found is not None and id(value) in found.parted:
-            frame = sys._getframe(1)  # the user's
-            found.check(value, f"{frame.f_code.co_filename}:{frame.f_lineno}")
+            frame = sys._getframe(1)
+            while frame.f_code.co_filename == __file__ and frame.f_back is not None:
+                frame = frame.f_back
+            found.check(value, f"{frame.f_code.co_filename}:{frame.f_lineno}")  # the user's line
         return value
 
     # --- variables --------------------------------------------------------------------------------------
@@ -259,7 +267,8 @@ class Control:
             It has none.
         """
         if isinstance(value, Undefined):
-            raise value.error()
+            with identities() as known, known.noting():
+                raise value.error()
         return value
 
     def attribute(self, owner: Any, name: str) -> Any:

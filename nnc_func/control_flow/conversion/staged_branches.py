@@ -94,7 +94,7 @@ def staged_branch(
     objects = Objects((then, otherwise), get, names)
     with identities() as known:
         try:
-            with within_staged(where):
+            with within_staged(where), known.noting():
                 ends = [_outcome(stack, entry, run, get, put, later, objects, arrays) for run in (otherwise, then)]
         finally:
             put(before)
@@ -130,9 +130,10 @@ def staged_choice(test: Tensor, then: Callable[[], Any], otherwise: Callable[[],
     at = Where(where.file, where.line, (where.line, where.line))
     staged_branch(test, partial(assign, then), partial(assign, otherwise), get, put, ("value",), 1, at)
     if isinstance(value, Undefined):
-        raise ControlFlowError(
-            f"the expression at {where} is one of two values, which a tensor decides, and {value.why}"
-        )
+        with identities() as known, known.noting():
+            raise ControlFlowError(
+                f"the expression at {where} is one of two values, which a tensor decides, and {value.why}"
+            )
     return value
 
 

@@ -11,7 +11,7 @@ from attrs import frozen
 from nnc_func.aval import Aval
 from nnc_func.control_flow.carries import Carry, Growing
 from nnc_func.control_flow.conversion.arrays import Arrays
-from nnc_func.control_flow.conversion.identities import identities, known_identities
+from nnc_func.control_flow.conversion.identities import identities, known_identities, trial
 from nnc_func.control_flow.conversion.loop_state import AgainError, LoopState
 from nnc_func.control_flow.conversion.objects import Objects
 from nnc_func.control_flow.conversion.sources import Source
@@ -112,7 +112,7 @@ class StagedLoop:
         if self.source is not None and self.source.count is None and self.source.length == 0:
             return
         try:
-            with within_staged(self.where), identities():
+            with within_staged(self.where), identities() as identical, identical.noting():
                 after = self._after(first)
         except BaseException:
             self.put(self.before)
@@ -268,9 +268,10 @@ class StagedLoop:
         if weak:
             try:
                 avals = carry.avals(dtypes)
-                _, after = self.trace(
-                    [x if type(x) in SCALARS else a for x, a in zip(carry.leaves, avals, strict=True)]
-                )
+                with trial():
+                    _, after = self.trace(
+                        [x if type(x) in SCALARS else a for x, a in zip(carry.leaves, avals, strict=True)]
+                    )
             except AgainError:
                 raise
             except Exception:  # what is wrong with tensors is said when it is traced with tensors

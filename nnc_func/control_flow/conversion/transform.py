@@ -289,14 +289,16 @@ class Converter(ast.NodeTransformer):
         return [check, self.generic_visit(node)]
 
     def visit_AugAssign(self, node: ast.AugAssign) -> Any:
-        """A variable that may have no value is read first."""
-        unsure = id(node) in self.unsure
+        """A variable that may have no value is read first; a list is written into."""
+        unsure, target = id(node) in self.unsure, node.target
+        read = None if any(isinstance(each, ast.Call) for each in ast.walk(target)) else ast.unparse(target)
         node = self.generic_visit(node)  # type: ignore[assignment]
-        if not unsure or not isinstance(node.target, ast.Name):
-            return node
-        name = node.target.id
-        check = self._call("defined", [ast.Name(name, ast.Load())], node)
-        return [self._at(ast.Expr(check), node), node]
+        before: list[Any] = []
+        if unsure and isinstance(target, ast.Name):
+            before.append(self._call("defined", [ast.Name(target.id, ast.Load())], node))
+        if read is not None:
+            before.append(self._call("written", [ast.parse(read, mode="eval").body], node))
+        return [*(self._at(ast.Expr(each), node) for each in before), node]
 
     def _exchanged(self, body: Sequence[ast.stmt], names: Sequence[str]) -> list[str]:
         """Of variables those that are given another value, not only written into."""

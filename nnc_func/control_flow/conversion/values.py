@@ -83,6 +83,11 @@ class Rows:
             if made is not None and structure != made:
                 raise ControlFlowError(f"what a loop appends to one list is alike: it is {made}, then {structure}")
             made = structure
+            if not leaves:
+                raise ControlFlowError(
+                    f"a loop of operators appends {tree!r} to a list, in which there is no tensor or number: append "
+                    "one, or count the times"
+                )
             tensors = [self.stack.asarray(leaf) for leaf in leaves]
             parts.append([self.stack.ops.expand_dims(t, axis=0) for t in tensors] if kind == "one" else tensors)
         if made is None:

@@ -47,7 +47,26 @@ class Tensor(Methods):
 
     __slots__ = ("__weakref__", "exports", "hold", "stack", "value")
     __array_priority__ = 100
-    __hash__ = object.__hash__
+
+    def __hash__(self) -> int:
+        """By identity: two tensors are two keys.
+
+        Raises
+        ------
+        TracingError
+            It stands for a number in converted code (`control_flow/conversion`), which Python would hash as such.
+        """
+        if (
+            written.get() is not None
+            and not self.shape
+            and self.dtype.kind in "iub"
+            and not hasattr(self.value, "__dlpack__")
+        ):
+            raise TracingError(
+                "a number that a tensor decides is looked up in a dict or a set, and is not known yet: compare it, "
+                "k == 1, take from a tensor, table[k], or choose by ops.where"
+            )
+        return object.__hash__(self)
 
     def __init__(self, stack: Any, value: Any) -> None:
         self.stack = stack
