@@ -106,4 +106,4 @@ def test_a_loop_that_goes_the_wrong_way_is_found_and_told_as_code(monkeypatch: p
         Loop, "applied", lambda loop, *given: right(evolve(loop, reverse=False, how=()), *given)
     )  # fmt: skip
     with pytest.raises(AssertionError, match=r"wanted(.|\n)*reverse=True"):
-        differential(programs(control_flow=True, smooth=True, most_steps=3, depth=1), nnc.eager(), examples=300)
+        differential(programs(control_flow=True, smooth=True, most_steps=3, depth=1), nnc.eager(), examples=1500)
