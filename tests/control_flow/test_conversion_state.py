@@ -33,6 +33,18 @@ class Doubling:
         self._v, self.times = value * 2, self.times + 1
 
 
+class Layered(nnc.nn.Module):
+    """A module, whose attributes are not followed, with a property."""
+
+    @property
+    def v(self) -> Any:
+        return self.kept
+
+    @v.setter
+    def v(self, value: Any) -> None:
+        object.__setattr__(self, "kept", value)
+
+
 class Guarded:
     """Whose attributes go through a method of its own."""
 
@@ -144,6 +156,15 @@ def a_property(x: Any) -> Any:
     return p.v + p.times
 
 
+def a_property_of_a_module(x: Any) -> Any:
+    p: Any = Layered.__new__(Layered)
+    p.v = x
+    while x < 10:
+        p.v = p.v + 1
+        x = x + 3
+    return p.v
+
+
 def a_method_that_sets(x: Any) -> Any:
     p = Guarded(x)
     while x < 10:
@@ -216,6 +237,7 @@ RIGHT: list[tuple[Callable[..., Any], list[Any]]] = [
     (an_array_written_into, [1.0, 5.0]),
     (an_array_added_to, [1.0, 5.0]),
     (a_property, [1.0, 20.0]),
+    (a_property_of_a_module, [1.0, 20.0]),
     (a_method_that_sets, [1.0, 20.0]),
     (a_namespace_in_a_list, [1.0, 20.0]),
     (a_private_slot, [1.0, 7.0]),
@@ -333,7 +355,7 @@ def swallowed(x: Any) -> Any:
         s = "a" if x > 0 else "b"
         if s == "a":
             x = x + 1
-    except Exception:
+    except Exception:  # the user's own: it is to hide no refusal
         x = -1.0
     return x
 

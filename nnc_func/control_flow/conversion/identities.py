@@ -241,14 +241,12 @@ class Identities:
         for key in entry[1]:
             if sys.getrefcount(self.parted[key][0]) > 2:  # somebody else has it
                 kind = type(value).__name__
-                self.failures.append(
-                    error := ControlFlowError(
+                with self.noting():
+                    raise ControlFlowError(
                         f"{where} writes into a {kind}, and which {kind} that is decides a tensor at {entry[2]}: "
                         f"another one that has other names may be it; write into one of its own, such as a copy, "
                         f"{kind}(x)"
                     )
-                )
-                raise error
 
 
 def known_identities() -> Identities | None:

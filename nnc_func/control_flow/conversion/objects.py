@@ -276,9 +276,11 @@ def is_same(one: Any, other: Any) -> bool:
 def is_computed(owner: Any, name: str) -> bool:
     """Whether the class of an object decides what its attribute of that name is: a property, or another descriptor.
 
-    What is behind it is the object's, and part of its content.
+    What is behind it is the object's, and part of its content; so it is asked of objects of users alone.
     """
     kind = type(owner)
+    if not is_users_class(kind):
+        return False
     set_attribute: Any = kind.__setattr__
     if set_attribute is not object.__setattr__:
         return True

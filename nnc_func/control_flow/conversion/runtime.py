@@ -36,17 +36,25 @@ from nnc_func.graph.tensors.tensor import Tensor
 from nnc_func.tree import flatten
 
 
+def _users_line() -> str:
+    """Where the code stands that has called what is here."""
+    frame = sys._getframe(1)
+    while frame.f_code.co_filename == __file__ and frame.f_back is not None:
+        frame = frame.f_back
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+
 def _is(one: Any, other: Any) -> Any:
     """Whether two are one object: a tensor, where a tensor decides that."""
     known = known_identities()
     if known is None:
         return one is other
     if one is not other and known.may_be_same(one, other):
-        frame = sys._getframe(2)  # the user's
-        raise ControlFlowError(
-            f"{frame.f_code.co_filename}:{frame.f_lineno} asks whether two names are one {type(one).__name__}, which a "
-            "tensor decides: compare what is in them, or carry a truth value of your own"
-        )
+        with known.noting():
+            raise ControlFlowError(
+                f"{_users_line()} asks whether two names are one {type(one).__name__}, which a tensor decides: compare "
+                "what is in them, or carry a truth value of your own"
+            )
     return known.is_same(one, other)
 
 
@@ -242,10 +250,7 @@ class Control:
         """What is written into: a list or a dict of which a tensor decides which one it is, is refused."""
         found = known_identities()
         if found is not None and id(value) in found.parted:
-            frame = sys._getframe(1)
-            while frame.f_code.co_filename == __file__ and frame.f_back is not None:
-                frame = frame.f_back
-            found.check(value, f"{frame.f_code.co_filename}:{frame.f_lineno}")  # the user's line
+            found.check(value, _users_line())
         return value
 
     # --- variables --------------------------------------------------------------------------------------
