@@ -381,7 +381,15 @@ def nothing_appended(x: Any) -> Any:
     return len(found)
 
 
+def reaching_very_much(x: Any) -> Any:
+    rows = [[n] for n in range(210_000)]
+    if x > 0:
+        rows[5][0] = -7
+    return x + rows[5][0]
+
+
 LOUD = [
+    (reaching_very_much, "reach more than 200000 objects"),
     (looked_up, "looked up in a dict or a set"),
     (caught, "raises KeyError: 'k'; the try around it"),
     (swallowed, "is one of two values, which a tensor decides"),

@@ -34,7 +34,7 @@ from nnc_func.errors import ControlFlowError
 from nnc_func.graph.tensors.tensor import Tensor
 
 METHODS = (classmethod, staticmethod, property, MemberDescriptorType, GetSetDescriptorType)
-MOST_OBJECTS, MOST_BYTES = 20_000, 1 << 20  # that are looked at; of an array
+MOST_OBJECTS, MOST_BYTES = 200_000, 1 << 20  # that are looked at; of an array
 PARTS = (list, tuple, dict, set, deque)
 EMPTY: Any = ([], (), range(0), range(1 << 70), {}, {}.values(), {}.items(), set(), "", b"")
 ITERATORS: Any = (
@@ -86,7 +86,12 @@ class Objects:
 
     def _walk(self, f: Any) -> None:
         waiting: list[tuple[Any, str]] = [(f, "")]
-        while waiting and len(self._visited) < MOST_OBJECTS:
+        while waiting:
+            if len(self._visited) >= MOST_OBJECTS:
+                raise ControlFlowError(
+                    f"blocks that a tensor decides reach more than {MOST_OBJECTS} objects, lists and dicts, the last "
+                    f"one by {waiting[-1][1]!r}, so that what they write into is not seen: let them reach less"
+                )
             value, at = waiting.pop()
             if id(value) in self._visited:
                 self._again.add(id(value))
