@@ -9,11 +9,11 @@ import numpy as np
 from attrs import define, field, frozen
 
 from nnc_func.autodiff.traced import Traced
-from nnc_func.control_flow.conversion.arrays import Arrays
-from nnc_func.control_flow.conversion.containers import check_containers, containers
+from nnc_func.control_flow.conversion.arrays import Arrays, possible_arrays
+from nnc_func.control_flow.conversion.containers import check_containers, part_containers
 from nnc_func.control_flow.conversion.copies import Copies
 from nnc_func.control_flow.conversion.identities import Identities, Log
-from nnc_func.control_flow.conversion.objects import Objects, Opaque, content, is_same
+from nnc_func.control_flow.conversion.objects import Objects, Opaque, Variables, content, is_same
 from nnc_func.control_flow.conversion.values import Held, Rows, Undefined, moving, same
 from nnc_func.errors import ControlFlowError
 from nnc_func.graph.tensors.tensor import Tensor
@@ -162,7 +162,8 @@ class LoopState:
         if len(key) == 1:
             return self.held[key[0]].name
         value, path = self.objects.found[key[0]]
-        return f"{path}.{key[1]}" if type(value) in (list, dict, Rows) or hasattr(value, "__dict__") else path
+        named = type(value) in (list, dict, Rows, Variables) or hasattr(value, "__dict__")
+        return f"{path}.{key[1]}" if named else path
 
     def _bits(self) -> list[tuple[Any, Any]]:
         """Truth values that are carried: that of the first time, and those of pairs that have their own."""
@@ -245,6 +246,8 @@ class LoopState:
                 self.phis[(*slot.key, i)] = leaf
                 if isinstance(leaf, Tensor):
                     known.name(leaf, (FIRST, str(self.where), *slot.key, i))
+                if known.number(slot.held.leaves[i]) is not None:
+                    known.stands_for(leaf, object)
             if len(slot.key) == 1:
                 variables[slot.key[0]] = slot.root
             else:
@@ -554,20 +557,17 @@ class LoopState:
                 if key in self.kept:
                     given[i] = slot.held.leaves[i]
                 made[key] = given[i]
+                if given[i] is not slot.held.leaves[i] and known.number(slot.held.leaves[i]) is not None:
+                    known.stands_for(given[i], object)
+                if others := possible_arrays(self, slot, i):
+                    known.part(given[i], others, self.where)
                 if isinstance(given[i], Tensor) and given[i] is not slot.held.leaves[i]:
                     known.name(given[i], (LATER, str(self.where), *key))
             leaves = [given.get(i, leaf) for i, leaf in enumerate(slot.held.leaves)]
             whole = all(a is b for a, b in zip(leaves, slot.held.leaves, strict=True)) and slot.end.value is slot.root
             value = slot.held.value if whole else Copies(_following(leaves)).of(slot.held.value)
             if not whole:
-                outer = [each for _, each in containers(slot.held.value, "")] + [
-                    other
-                    for _, each in containers(slot.end.value, "")
-                    for other in known.possible(each)
-                    if other in self.objects
-                ]
-                for _, each in containers(value, ""):
-                    known.part(each, outer, self.where)
+                part_containers(self, slot, value, known)
             if len(slot.key) == 1:
                 after[slot.key[0]] = value
             else:

@@ -8,6 +8,7 @@ from typing import Any, cast
 import numpy as np
 from attrs import frozen
 
+from nnc_func.control_flow.conversion.identities import known_identities
 from nnc_func.control_flow.tracing import SCALARS
 from nnc_func.errors import ControlFlowError, DTypeError
 from nnc_func.facets.dims import known, same_extent
@@ -111,7 +112,9 @@ def staged_range_of(stack: Any, start: Any, step: Any, length: Any, count: Any, 
 
     def item(k: Any, _: Any) -> Any:
         found = k if type(step) is int and step == 1 else k * step
-        return found if type(start) is int and start == 0 else found + start
+        found = found if type(start) is int and start == 0 else found + start
+        known_ = known_identities()
+        return found if known_ is None else known_.stands_for(found, int)
 
     return Source(stack, (), item, length, count, turned)
 

@@ -1,0 +1,170 @@
+"""What Python's builtins and operators do in converted code, where a tensor decides what they are asked."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any
+
+from nnc_func.control_flow.attempts import noting
+from nnc_func.control_flow.conversion.identities import known_identities
+from nnc_func.control_flow.conversion.sources import (
+    Source,
+    numbered,
+    rows_of,
+    staged_range,
+    symbolic,
+    together,
+)  # fmt: skip
+from nnc_func.control_flow.conversion.users import users_line
+from nnc_func.control_flow.conversion.values import Rows
+from nnc_func.control_flow.tracing import SCALARS
+from nnc_func.errors import ControlFlowError
+from nnc_func.graph.tensors.tensor import Tensor
+
+
+def is_one(one: Any, other: Any) -> Any:
+    """Whether two are one object: a tensor, where a tensor decides that."""
+    known = known_identities()
+    if known is None:
+        return one is other
+    for value, wanted in ((one, other), (other, one)):
+        if type(wanted) is bool and isinstance(value, Tensor) and (kind := known.number(value)) is not None:
+            if kind is object:
+                raise _unknown(f"is {wanted}")
+            return kind is bool and (value if wanted else value.stack.ops.logical_not(value))
+    if one is not other and known.may_be_same(one, other):
+        with noting():
+            raise ControlFlowError(
+                f"{users_line()} asks whether two names are one {type(one).__name__}, which a tensor decides: compare "
+                "what is in them, or carry a truth value of your own"
+            )
+    return known.is_same(one, other)
+
+
+def _unknown(asked: str) -> ControlFlowError:
+    """What to raise where somebody asks what kind a number is of that a tensor decides."""
+    error = ControlFlowError(
+        f"{users_line()} asks {asked} of a number that a tensor decides, which is a tensor here, and what Python would "
+        "say is not known: ask before, or make it a tensor from the beginning"
+    )
+    with suppress(ControlFlowError), noting():
+        raise error
+    return error
+
+
+def is_instance(value: Any, kinds: Any) -> bool:
+    """Whether something is of a kind; a number that a tensor decides is of the kind that it has in Python."""
+    known = known_identities()
+    kind = known.number(value) if known is not None and isinstance(value, Tensor) else None
+    if kind is object and any(issubclass(each, kinds) for each in SCALARS):
+        raise _unknown(f"isinstance(…, {kinds})")
+    return isinstance(value, kinds) or (kind is not None and issubclass(kind, kinds))
+
+
+def type_of(*given: Any, **keywords: Any) -> Any:
+    """The class of something; that of a number that a tensor decides is the one that it has in Python."""
+    known = known_identities()
+    kind = known.number(given[0]) if known is not None and len(given) == 1 else None
+    if kind is object:
+        raise _unknown("type(…)")
+    return type(*given, **keywords) if kind is None else kind
+
+
+def is_not(one: Any, other: Any) -> Any:
+    """Whether two are not one object."""
+    found = is_one(one, other)
+    return not found if type(found) is bool else found.stack.ops.logical_not(found)
+
+
+COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
+    **{name: getattr(operator, name) for name in ("eq", "ne", "lt", "le", "gt", "ge")},
+    "is_": is_one,
+    "is_not": is_not,
+    "in_": lambda a, b: a in b,
+    "not_in": lambda a, b: a not in b,
+}
+
+
+def tensor_among(given: Sequence[Any]) -> Any:
+    """The stack of the first tensor or source among some arguments; None: there is none."""
+    return next((each.stack for each in given if isinstance(each, (Tensor, Source))), None)
+
+
+def range_of(*bounds: Any) -> Any:
+    """`range`, also of what a tensor, or an extent that is not known, bounds."""
+    stack = tensor_among(bounds)
+    if stack is not None:
+        return staged_range(stack, *bounds)
+    return SymbolicRange(bounds) if any(map(symbolic, bounds)) else range(*bounds)
+
+
+class SymbolicRange:
+    """A range of an extent that is not known yet: of which stack is seen from what the loop works on."""
+
+    def __init__(self, bounds: tuple[Any, ...]) -> None:
+        self.bounds = bounds
+
+
+def enumerated(iterable: Any, start: Any = 0) -> Any:
+    """`enumerate`."""
+    if isinstance(iterable, Tensor):
+        iterable = rows_of(iterable)
+    return numbered(iterable, start) if isinstance(iterable, Source) else enumerate(iterable, start)
+
+
+def zipped(*given: Any, **keywords: Any) -> Any:
+    """`zip`."""
+    stack = tensor_among(given)
+    if stack is None:
+        return zip(*given, **keywords)  # noqa: B905
+    if keywords.get("strict"):
+        counts = {len(each) if not isinstance(each, Source) else each.length for each in given}
+        if len(counts) > 1 and all(type(each) is int for each in counts):
+            raise ValueError(f"zip(strict=True) of what is not equally long: {sorted(counts)}")
+    return together(stack, given)
+
+
+def turned(given: Any) -> Any:
+    """`reversed`."""
+    if isinstance(given, Tensor):
+        given = rows_of(given)
+    if not isinstance(given, Source):
+        return reversed([*given] if type(given) is Rows else given)
+    if given.turned is None:
+        raise ControlFlowError("reversed() of zip() or enumerate() of tensors: turn the tensors themselves, x[::-1]")
+    return given.turned()
+
+
+def text(*given: Any, **keywords: Any) -> str:
+    """`str`; the text of a number that a tensor decides is not known."""
+    known = known_identities()
+    if known is not None and len(given) == 1 and isinstance(given[0], Tensor) and known.number(given[0]) is not None:
+        raise _unknown("str(…)")
+    return str(*given, **keywords)
+
+
+BUILTINS: dict[Any, Any] = {
+    range: range_of, enumerate: enumerated, zip: zipped, reversed: turned, isinstance: is_instance, type: type_of,
+    str: text,
+}  # fmt: skip
+
+
+def product(one: Any, other: Any) -> Any:
+    """``a * b``.
+
+    Raises
+    ------
+    ControlFlowError
+        A list, a tuple or a text is to be repeated as often as a tensor says.
+    """
+    for parts, times in ((one, other), (other, one)):
+        repeats = isinstance(parts, (list, tuple, str)) and isinstance(times, Tensor)
+        if repeats and times.shape == () and times.dtype.kind in "iu":
+            with noting():
+                raise ControlFlowError(
+                    f"{users_line()} repeats a {type(parts).__name__} as often as a tensor says: how many parts are in "
+                    "it is not known; make it a tensor, stack.asarray(x), or let a Python number say it"
+                )
+    return one * other
