@@ -111,6 +111,19 @@ def a_kind_of_a_count(xs: Any) -> Any:
     return n
 
 
+def a_kind_that_a_loop_keeps(xs: Any) -> Any:
+    n, x = 0, xs.sum()
+    while x < 5:
+        n, x = n + 1, x + 1
+    return 1.0 if isinstance(n, int) else 2.0
+
+
+def half_of_a_kind(xs: Any) -> Any:
+    n = 1 if xs.sum() > 0 else 2
+    half, whole = n / 2, -(n * 3 - 1) // 2
+    return float(isinstance(half, float)) + 2 * float(isinstance(whole, int)) + whole
+
+
 def nnc_int(xs: Any) -> Any:
     return (xs.sum() * 0 + 3).astype("int64") if hasattr(xs, "stack") else 3
 
@@ -217,7 +230,8 @@ def an_array_of_its_own(xs: Any) -> Any:
 
 RIGHT = [
     a_list_is_a_list, parts_are_written_into, parts_are_exchanged, another_name, within_an_object, appended_twice,
-    a_list_of_the_class, a_kind, a_kind_of_a_count, is_true, is_not_true, a_variable_of_a_module, a_global_variable,
+    a_list_of_the_class, a_kind, a_kind_of_a_count, a_kind_that_a_loop_keeps,
+    half_of_a_kind, is_true, is_not_true, a_variable_of_a_module, a_global_variable,
     an_attribute_of_a_dict, an_attribute_of_the_class, an_attribute_that_stays_the_class_s, attributes_in_any_order,
     an_array_of_its_own,
 ]  # fmt: skip
@@ -352,7 +366,7 @@ def keys_in_an_order(xs: Any) -> Any:
 def a_kind_that_a_loop_decides(xs: Any) -> Any:
     n, x = 0, xs.sum()
     while x < 5:
-        n, x = n + 1, x + 1
+        n, x = n * 0.5, x + 1
     return 1.0 if isinstance(n, int) else 2.0
 
 
@@ -407,3 +421,51 @@ def test_it_is_refused(stack: Any, f: Callable[..., Any], said: str) -> None:
     for xs in GIVEN:
         with pytest.raises(ControlFlowError, match=re.escape(said)):
             stack.jit(f, control_flow=True)(xs)
+
+
+def a_sum_of_rows(xs: Any, n: Any) -> Any:
+    total = xs[0] * 0
+    for i in range(n):
+        total = total * 0.5 + xs[0] * i - i + total / (i + 1)
+    return total
+
+
+def in_steps(xs: Any, n: Any) -> Any:
+    k, rate = 0, 1
+    while k < n:
+        k += 2
+        rate = rate / 2
+    y = xs * rate + k
+    y -= k * rate
+    return y
+
+
+def by_a_choice(xs: Any, n: Any) -> Any:
+    scale = 2 if n > 2 else 3
+    return xs * scale + -scale
+
+
+@each_stack
+@pytest.mark.parametrize("dtype", ["float32", "float16", "float64"])
+@pytest.mark.parametrize("f", [a_sum_of_rows, in_steps, by_a_choice], ids=lambda each: each.__name__)
+def test_numbers_take_the_dtype_of_what_they_meet(stack: Any, f: Callable[..., Any], dtype: str) -> None:
+    xs = np.arange(1, 7).reshape(3, 2).astype(dtype) / 8
+    for n in (0, 1, 3, 4):
+        want, got = f(xs, n), np.asarray(stack.jit(f, control_flow=True)(xs, np.int64(n)))
+        assert got.dtype == want.dtype
+        np.testing.assert_allclose(
+            got, want, rtol=1e-6 if dtype == "float32" else 4e-3 if dtype == "float16" else 1e-14
+        )
+
+
+def replaced_by_a_tensor(xs: Any) -> Any:
+    n, x = 0, xs.sum()
+    while x < 3:
+        n, x = xs.sum(), x + 1
+    return n * xs.astype("float32")
+
+
+@each_stack
+def test_what_may_be_a_tensor_is_no_number(stack: Any) -> None:
+    xs = np.ones((2, 2)) / 4
+    assert np.asarray(stack.jit(replaced_by_a_tensor, control_flow=True)(xs)).dtype == replaced_by_a_tensor(xs).dtype

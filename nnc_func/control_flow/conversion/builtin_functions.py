@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from typing import Any
 
 from nnc_func.control_flow.attempts import noting
 from nnc_func.control_flow.conversion.identities import known_identities
+from nnc_func.control_flow.conversion.numbers import is_instance, is_truth_value, kind_of, text
 from nnc_func.control_flow.conversion.sources import (
     Source,
     numbered,
@@ -19,7 +19,6 @@ from nnc_func.control_flow.conversion.sources import (
 )  # fmt: skip
 from nnc_func.control_flow.conversion.users import users_line
 from nnc_func.control_flow.conversion.values import Rows
-from nnc_func.control_flow.tracing import SCALARS
 from nnc_func.errors import ControlFlowError
 from nnc_func.graph.tensors.tensor import Tensor
 
@@ -30,10 +29,8 @@ def is_one(one: Any, other: Any) -> Any:
     if known is None:
         return one is other
     for value, wanted in ((one, other), (other, one)):
-        if type(wanted) is bool and isinstance(value, Tensor) and (kind := known.number(value)) is not None:
-            if kind is object:
-                raise _unknown(f"is {wanted}")
-            return kind is bool and (value if wanted else value.stack.ops.logical_not(value))
+        if type(wanted) is bool and isinstance(value, Tensor):
+            return is_truth_value(value, wanted)
     if one is not other and known.may_be_same(one, other):
         with noting():
             raise ControlFlowError(
@@ -41,35 +38,6 @@ def is_one(one: Any, other: Any) -> Any:
                 "what is in them, or carry a truth value of your own"
             )
     return known.is_same(one, other)
-
-
-def _unknown(asked: str) -> ControlFlowError:
-    """What to raise where somebody asks what kind a number is of that a tensor decides."""
-    error = ControlFlowError(
-        f"{users_line()} asks {asked} of a number that a tensor decides, which is a tensor here, and what Python would "
-        "say is not known: ask before, or make it a tensor from the beginning"
-    )
-    with suppress(ControlFlowError), noting():
-        raise error
-    return error
-
-
-def is_instance(value: Any, kinds: Any) -> bool:
-    """Whether something is of a kind; a number that a tensor decides is of the kind that it has in Python."""
-    known = known_identities()
-    kind = known.number(value) if known is not None and isinstance(value, Tensor) else None
-    if kind is object and any(issubclass(each, kinds) for each in SCALARS):
-        raise _unknown(f"isinstance(…, {kinds})")
-    return isinstance(value, kinds) or (kind is not None and issubclass(kind, kinds))
-
-
-def type_of(*given: Any, **keywords: Any) -> Any:
-    """The class of something; that of a number that a tensor decides is the one that it has in Python."""
-    known = known_identities()
-    kind = known.number(given[0]) if known is not None and len(given) == 1 else None
-    if kind is object:
-        raise _unknown("type(…)")
-    return type(*given, **keywords) if kind is None else kind
 
 
 def is_not(one: Any, other: Any) -> Any:
@@ -137,34 +105,7 @@ def turned(given: Any) -> Any:
     return given.turned()
 
 
-def text(*given: Any, **keywords: Any) -> str:
-    """`str`; the text of a number that a tensor decides is not known."""
-    known = known_identities()
-    if known is not None and len(given) == 1 and isinstance(given[0], Tensor) and known.number(given[0]) is not None:
-        raise _unknown("str(…)")
-    return str(*given, **keywords)
-
-
 BUILTINS: dict[Any, Any] = {
-    range: range_of, enumerate: enumerated, zip: zipped, reversed: turned, isinstance: is_instance, type: type_of,
+    range: range_of, enumerate: enumerated, zip: zipped, reversed: turned, isinstance: is_instance, type: kind_of,
     str: text,
 }  # fmt: skip
-
-
-def product(one: Any, other: Any) -> Any:
-    """``a * b``.
-
-    Raises
-    ------
-    ControlFlowError
-        A list, a tuple or a text is to be repeated as often as a tensor says.
-    """
-    for parts, times in ((one, other), (other, one)):
-        repeats = isinstance(parts, (list, tuple, str)) and isinstance(times, Tensor)
-        if repeats and times.shape == () and times.dtype.kind in "iu":
-            with noting():
-                raise ControlFlowError(
-                    f"{users_line()} repeats a {type(parts).__name__} as often as a tensor says: how many parts are in "
-                    "it is not known; make it a tensor, stack.asarray(x), or let a Python number say it"
-                )
-    return one * other

@@ -8,7 +8,7 @@ under these conditions.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from itertools import islice
 from typing import Any
@@ -176,7 +176,7 @@ class Identities:
     # --- numbers ----------------------------------------------------------------------------------------
 
     def number(self, value: Any) -> type | None:
-        """The kind of number that something is in Python; `object`: which is not known. None: it is no number."""
+        """The kind of number that something is in Python, see `numbers.Kind`; None: it is no number."""
         if type(value) in SCALARS:
             return type(value)
         known = self.numbers.get(id(value))
@@ -306,12 +306,6 @@ class Identities:
                         f"another one that has other names may be it; write into {own}"
                     )
         entry.content = None
-
-
-def common_kind(kinds: Iterable[type | None]) -> type | None:
-    """The kind of what is of one of some kinds of numbers, see `Identities.number`."""
-    found = {*kinds}
-    return found.pop() if len(found) == 1 else object
 
 
 def known_identities() -> Identities | None:

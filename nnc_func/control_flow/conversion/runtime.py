@@ -17,12 +17,12 @@ from nnc_func.control_flow.conversion.builtin_functions import (
     BUILTINS,
     COMPARISONS,
     SymbolicRange,
-    product,
     tensor_among,
 )  # fmt: skip
 from nnc_func.control_flow.conversion.exits import UnsupportedError
 from nnc_func.control_flow.conversion.identities import identities, known_identities
 from nnc_func.control_flow.conversion.names import CHANGING, STACKING
+from nnc_func.control_flow.conversion.numbers import computed, negative
 from nnc_func.control_flow.conversion.objects import is_computed, is_inherited
 from nnc_func.control_flow.conversion.sources import (
     Source,
@@ -279,9 +279,13 @@ class Control:
         with identities() as known:
             return known.stands_for(value.stack.ops.logical_not(truth(value)), bool)
 
-    def product(self, one: Any, other: Any) -> Any:
-        """``a * b``, see `builtin_functions.product`."""
-        return product(one, other)
+    def computed(self, name: str, in_place: bool, one: Any, other: Any) -> Any:
+        """``one + other``, or another operator of two operands, see `numbers.computed`."""
+        return computed(name, in_place, one, other)
+
+    def negative(self, value: Any) -> Any:
+        """``-value``."""
+        return negative(value)
 
     def compared(self, names: Sequence[str], left: Any, *rest: Callable[[], Any]) -> Any:
         """``a < b < c``."""

@@ -113,10 +113,15 @@ def staged_range_of(stack: Any, start: Any, step: Any, length: Any, count: Any, 
     def item(k: Any, _: Any) -> Any:
         found = k if type(step) is int and step == 1 else k * step
         found = found if type(start) is int and start == 0 else found + start
-        known_ = known_identities()
-        return found if known_ is None else known_.stands_for(found, int)
+        return _count(found)
 
     return Source(stack, (), item, length, count, turned)
+
+
+def _count(value: Any) -> Any:
+    """A number of Python that is a tensor."""
+    found = known_identities()
+    return value if found is None else found.stands_for(value, int)
 
 
 def _int64(stack: Any, value: Any) -> Any:
@@ -128,7 +133,7 @@ def _int64(stack: Any, value: Any) -> Any:
 def numbered(source: Source, start: Any = 0) -> Source:
     """As `enumerate`."""
     return Source(
-        source.stack, source.slices, lambda k, rows: (k + start if type(start) is not int or start else k,
+        source.stack, source.slices, lambda k, rows: (_count(k + start if type(start) is not int or start else k),
                                                      source.item(k, rows)),
         source.length, source.count,
     )  # fmt: skip

@@ -18,7 +18,8 @@ from nnc_func.body import Body
 from nnc_func.body_builder import BodyBuilder
 from nnc_func.control_flow.attempts import noting
 from nnc_func.control_flow.conversion.arrays import Arrays, is_written
-from nnc_func.control_flow.conversion.identities import Identities, Log, common_kind, identities
+from nnc_func.control_flow.conversion.identities import Identities, Log, identities
+from nnc_func.control_flow.conversion.numbers import common_kind
 from nnc_func.control_flow.conversion.objects import Objects, Opaque, is_same
 from nnc_func.control_flow.conversion.staging import Where, truth, within_staged
 from nnc_func.control_flow.conversion.values import (

@@ -13,7 +13,8 @@ from nnc_func.control_flow.attempts import noting, trial
 from nnc_func.control_flow.carries import Carry, Growing
 from nnc_func.control_flow.conversion.arrays import Arrays
 from nnc_func.control_flow.conversion.identities import identities, known_identities
-from nnc_func.control_flow.conversion.loop_state import AgainError, LoopState
+from nnc_func.control_flow.conversion.loop_pairs import AgainError
+from nnc_func.control_flow.conversion.loop_state import LoopState
 from nnc_func.control_flow.conversion.objects import Objects
 from nnc_func.control_flow.conversion.sources import Source
 from nnc_func.control_flow.conversion.staging import Where, truth, within_staged

@@ -22,6 +22,7 @@ from nnc_func.control_flow.conversion.names import (
     place,
     within,
 )  # fmt: skip
+from nnc_func.control_flow.conversion.numbers import TWO
 
 PYTHON_TESTS = {"isinstance", "issubclass", "hasattr", "callable"}
 COMPARISONS = {
@@ -294,15 +295,20 @@ class Converter(ast.NodeTransformer):
 
     def visit_AugAssign(self, node: ast.AugAssign) -> Any:
         """A variable that may have no value is read first; a list is written into."""
-        unsure, target = id(node) in self.unsure, node.target
+        unsure, target, at = id(node) in self.unsure, node.target, node
         read = None if any(isinstance(each, ast.Call) for each in ast.walk(target)) else ast.unparse(target)
         node = self.generic_visit(node)  # type: ignore[assignment]
         before: list[Any] = []
         if unsure and isinstance(target, ast.Name):
             before.append(self._call("defined", [ast.Name(target.id, ast.Load())], node))
-        if read is not None:
-            before.append(self._call("written", [ast.parse(read, mode="eval").body], node))
-        return [*(self._at(ast.Expr(each), node) for each in before), node]
+        if read is None:
+            return [*(self._at(ast.Expr(each), node) for each in before), node]
+        now, name = ast.parse(read, mode="eval").body, type(node.op).__name__
+        before.append(self._call("written", [now], node))
+        if name in TWO:
+            given = [ast.Constant(name), ast.Constant(True), now, node.value]
+            node = ast.Assign([node.target], self._call("computed", given, node))  # type: ignore[assignment]
+        return [*(self._at(ast.Expr(each), at) for each in before), self._at(node, at)]
 
     def _appended(self, node: ast.For | ast.While, names: Sequence[str]) -> ast.expr:
         """Lists to which a loop appends: what the code does with each besides."""
@@ -390,15 +396,18 @@ class Converter(ast.NodeTransformer):
         return found
 
     def visit_BinOp(self, node: ast.BinOp) -> Any:
-        """``a * b``: a list may not be repeated as often as a tensor says."""
+        """``a * b``: a number that a tensor decides may be one of them."""
         self.generic_visit(node)
-        if not isinstance(node.op, ast.Mult) or any(type(n) is ast.Constant for n in (node.left, node.right)):
+        name = type(node.op).__name__
+        if name not in TWO or all(type(n) is ast.Constant for n in (node.left, node.right)):
             return node
-        return self._call("product", [node.left, node.right], node)
+        return self._call("computed", [ast.Constant(name), ast.Constant(False), node.left, node.right], node)
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> Any:
-        """`not`."""
+        """`not`, and ``-a``."""
         self.generic_visit(node)
+        if isinstance(node.op, ast.USub) and type(node.operand) is not ast.Constant:
+            return self._call("negative", [node.operand], node)
         return self._call("negated", [node.operand], node) if isinstance(node.op, ast.Not) else node
 
     def visit_Compare(self, node: ast.Compare) -> Any:
