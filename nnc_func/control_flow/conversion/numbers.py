@@ -27,6 +27,9 @@ TWO = {
     "BitAnd": "and", "BitOr": "or", "BitXor": "xor", "LShift": "lshift", "RShift": "rshift",
 }  # fmt: skip
 """Operators of two operands, by the names that syntax trees give them."""
+PLAIN: dict[str, Callable[[Any, Any], Any]] = {name: getattr(operator, f"__{each}__") for name, each in TWO.items()}
+IN_PLACE: dict[str, Callable[[Any, Any], Any]] = {name: getattr(operator, f"__i{each}__") for name, each in TWO.items()}
+REPEATED = {list, tuple, str}
 LIKE = {"b": False, "i": 0, "u": 0, "f": 0.0, "c": 0j}
 
 
@@ -59,13 +62,15 @@ def computed(name: str, in_place: bool, one: Any, other: Any) -> Any:
     ControlFlowError
         A list, a tuple or a text is to be repeated as often as a tensor says.
     """
-    f = _function(name, in_place)
-    tensors = isinstance(one, Tensor), isinstance(other, Tensor)
-    known = known_identities() if any(tensors) else None
-    if known is None:
+    f = IN_PLACE[name] if in_place else PLAIN[name]
+    if name == "Mult" and (type(one) in REPEATED or type(other) in REPEATED):
+        _check_repeated(one, other)
+    known = known_identities()
+    if known is None or not known.numbers:
         return f(one, other)
-    if not all(tensors):
-        _check_repeated(name, one, other)
+    tensors = isinstance(one, Tensor), isinstance(other, Tensor)
+    if tensors == (False, False):
+        return f(one, other)
     kinds = known.number(one), known.number(other)
     weak = [kind not in (None, object) for kind in kinds]
     if all(weak):
@@ -156,11 +161,6 @@ def unknown(asked: str) -> ControlFlowError:
         return error
 
 
-def _function(name: str, in_place: bool) -> Callable[[Any, Any], Any]:
-    plain = TWO[name]
-    return getattr(operator, f"i{plain}" if in_place else f"{plain}_" if plain in ("and", "or") else plain)  # type: ignore[no-any-return]
-
-
 def _result(name: str, one: Any, other: Any) -> Kind:
     """The kind of what Python computes of two numbers."""
     if Number in (one, other) or (name == "Pow" and float not in (one, other)):
@@ -181,9 +181,9 @@ def _like(number: Tensor, other: Any) -> Tensor:
     return number if number.dtype == wanted else number.astype(wanted)
 
 
-def _check_repeated(name: str, one: Any, other: Any) -> None:
+def _check_repeated(one: Any, other: Any) -> None:
     for parts, times in ((one, other), (other, one)):
-        repeats = name == "Mult" and isinstance(parts, (list, tuple, str)) and isinstance(times, Tensor)
+        repeats = type(parts) in REPEATED and isinstance(times, Tensor)
         if repeats and times.shape == () and times.dtype.kind in "iu":
             with noting():
                 raise ControlFlowError(

@@ -279,13 +279,7 @@ class Control:
         with identities() as known:
             return known.stands_for(value.stack.ops.logical_not(truth(value)), bool)
 
-    def computed(self, name: str, in_place: bool, one: Any, other: Any) -> Any:
-        """``one + other``, or another operator of two operands, see `numbers.computed`."""
-        return computed(name, in_place, one, other)
-
-    def negative(self, value: Any) -> Any:
-        """``-value``."""
-        return negative(value)
+    computed, negative = staticmethod(computed), staticmethod(negative)
 
     def compared(self, names: Sequence[str], left: Any, *rest: Callable[[], Any]) -> Any:
         """``a < b < c``."""
