@@ -18,12 +18,11 @@ def constants_of_no_module() -> Iterator[None]:
 
     Examples
     --------
-    >>> from hypothesis import given, seed, settings, strategies as st
-    >>> drawn = []
+    >>> from hypothesis import strategies as st
+    >>> from nnc_func.testing.agreement import drawn
     >>> with constants_of_no_module():
-    ...     seed(1)(settings(max_examples=3, database=None)(given(st.integers())(drawn.append)))()
-    >>> len(drawn)
-    3
+    ...     drawn(st.integers(), lambda n: None, 5)
+    5
     """
     known: Any = providers
     if not all(hasattr(known, name) for name in ("_get_local_constants", "CONSTANTS_CACHE", "Constants")):
