@@ -25,7 +25,7 @@ from nnc_func.control_flow.conversion.names import (
 from nnc_func.control_flow.conversion.numbers import ONE, ORDER, TWO
 
 PYTHON_TESTS = {"isinstance", "issubclass", "hasattr", "callable"}
-SIMPLE = (ast.Name, ast.Constant, ast.Compare, ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Attribute, ast.operator,
+SIMPLE = (ast.Name, ast.Constant, ast.Compare, ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.operator,
           ast.unaryop, ast.cmpop, ast.boolop, ast.expr_context)  # fmt: skip
 
 
@@ -214,16 +214,25 @@ class Converter(ast.NodeTransformer):
         return made
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> Any:
-        """A function within another."""
-        return self.function(node)
+        """A function within another; a generator is left to Python."""
+        try:
+            return self.function(node)
+        except UnsupportedError as error:
+            self.left.append((error.line or node.lineno, error.why))
+            return self._left(node)
 
     def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> Any:
         """Left to Python, as lambdas and classes are."""
         return self._left(node)
 
     def visit_Lambda(self, node: ast.Lambda) -> Any:
-        """Left to Python."""
-        return self._left(node)
+        """A lambda within a function, whose expression is converted."""
+        self._left(node.args)
+        unsure, self.unsure = self.unsure, set()  # what is in it asks whenever it is called
+        names = {*parameters(node)}
+        node.body = self.visit(Asking(self._asked, self.wanted - names).visit(node.body))
+        self.unsure = unsure
+        return node
 
     def visit_ClassDef(self, node: ast.ClassDef) -> Any:
         """Left to Python."""
@@ -278,9 +287,11 @@ class Converter(ast.NodeTransformer):
 
     def visit_Match(self, node: ast.Match) -> Any:
         """Left to Python; `case True` asks what no tensor is."""
-        asked = [n for case in node.cases for n in ast.walk(case.pattern) if isinstance(n, ast.MatchSingleton)]
+        patterns = [n for case in node.cases for n in ast.walk(case.pattern)]
+        asked = any(isinstance(n, ast.MatchClass) for n in patterns)
+        asked |= any(isinstance(n, ast.MatchSingleton) and type(n.value) is bool for n in patterns)
         node = self.generic_visit(node)  # type: ignore[assignment]
-        if any(type(each.value) is bool for each in asked):
+        if asked:
             node.subject = self._call("matched", [node.subject, ast.Constant(node.lineno)], node.subject)
         return node
 
@@ -290,21 +301,46 @@ class Converter(ast.NodeTransformer):
         return [check, self.generic_visit(node)]
 
     def visit_AugAssign(self, node: ast.AugAssign) -> Any:
-        """A variable that may have no value is read first; a list is written into."""
-        unsure, target, at = id(node) in self.unsure, node.target, node
-        read = None if any(isinstance(each, ast.Call) for each in ast.walk(target)) else ast.unparse(target)
-        node = self.generic_visit(node)  # type: ignore[assignment]
-        before: list[Any] = []
-        if unsure and isinstance(target, ast.Name):
-            before.append(self._call("defined", [ast.Name(target.id, ast.Load())], node))
-        if read is None:
-            return [*(self._at(ast.Expr(each), node) for each in before), node]
-        now, name = ast.parse(read, mode="eval").body, type(node.op).__name__
-        before.append(self._call("written", [now], node))
+        """``x += y``: what is written into is found once, and read before y is computed, as in Python."""
+        target, unsure, name = node.target, id(node) in self.unsure, type(node.op).__name__
+        begin: list[ast.stmt] = []
+        temporary: list[str] = []
+
+        def once(what: str, value: ast.expr) -> ast.expr:
+            """A name for a value."""
+            made = self.names.fresh(what)
+            temporary.append(made)
+            begin.append(self._at(ast.Assign([ast.Name(made, ast.Store())], value), node))
+            return ast.Name(made, ast.Load())
+
+        value = self.visit(node.value)
+        now: ast.expr
+        if isinstance(target, ast.Name):
+            now = ast.Name(target.id, ast.Load())
+            now = self._call("defined", [now], node) if unsure else now
+        elif isinstance(target, ast.Attribute):
+            owner = once("owner", self.visit(target.value))
+            now = ast.Attribute(owner, target.attr, ast.Load())
+            target = ast.Attribute(self._call("written", [owner], node), target.attr, ast.Store())
+        else:
+            owner, key = once("owner", self.visit(target.value)), once("key", self._key(self.visit(target.slice)))
+            now = ast.Subscript(owner, key, ast.Load())
+            target = ast.Subscript(self._call("written", [owner], node), key, ast.Store())
+        names: list[ast.expr] = [ast.Name(each, ast.Del()) for each in temporary]
+        end = [self._at(ast.Delete(names), node)] if names else []  # else they would be others that have it
         if name in TWO:
-            given = [ast.Constant(name), ast.Constant(True), now, node.value]
-            node = ast.Assign([node.target], self._call("computed", given, node))  # type: ignore[assignment]
-        return [*(self._at(ast.Expr(each), at) for each in before), self._at(node, at)]
+            found = self._call("computed", [ast.Constant(name), ast.Constant(True), now, value], node)
+            return [*begin, self._at(ast.Assign([target], found), node), *end]
+        check = self._at(ast.Expr(now), node)
+        return [*begin, *([check] if unsure else []), self._at(ast.AugAssign(target, node.op, value), node), *end]
+
+    def _key(self, key: Any) -> Any:
+        """What stands between brackets, as an expression."""
+        if isinstance(key, ast.Tuple):
+            return ast.Tuple([*map(self._key, key.elts)], ast.Load())
+        if not isinstance(key, ast.Slice):
+            return key
+        return self._call("slice", [each or ast.Constant(None) for each in (key.lower, key.upper, key.step)], None)
 
     def _appended(self, node: ast.For | ast.While, names: Sequence[str]) -> ast.expr:
         """Lists to which a loop appends: what the code does with each besides."""
@@ -417,10 +453,23 @@ class Converter(ast.NodeTransformer):
             if names[0] in ORDER:
                 given = [ast.Constant(names[0]), ast.Constant(False), node.left, node.comparators[0]]
                 return self._call("computed", given, node)
-            if names[0] in ("In", "NotIn") or _with_constant(node):
+            if names[0] in ("Is", "IsNot") and _with_constant(node):
                 return node
         rest = [self._later(each) for each in node.comparators]
         return self._call("compared", [self._strings(names), node.left, *rest], node)
+
+    def visit_JoinedStr(self, node: ast.JoinedStr) -> Any:
+        """``f"{a}"``: the text of a number that a tensor decides is not known."""
+        self.generic_visit(node)
+        if not any(isinstance(each, (ast.FormattedValue, ast.Call)) for each in node.values):
+            return node
+        return self._call("joined", [*node.values], node)
+
+    def visit_FormattedValue(self, node: ast.FormattedValue) -> Any:
+        """What stands between its braces."""
+        self.generic_visit(node)
+        given = [node.value, node.format_spec or ast.Constant(""), ast.Constant(node.conversion)]
+        return self._call("format_of", given, node)
 
     def visit_IfExp(self, node: ast.IfExp) -> Any:
         """``a if test else b``."""
