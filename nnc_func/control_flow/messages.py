@@ -9,6 +9,7 @@ from typing import Any
 
 from nnc_func.control_flow.tracing import SCALARS, is_numbers
 from nnc_func.errors import OperatorError, check_function, line_of
+from nnc_func.facets.dims import Dim
 from nnc_func.graph.tensors.tensor import Tensor
 from nnc_func.tree import Container, Structure, flatten
 
@@ -129,7 +130,7 @@ def leaves_of(
     """
     leaves, structure = flatten(tree, is_leaf=is_leaf)
     for leaf, path in zip(leaves, structure.paths, strict=True):
-        if type(leaf) not in SCALARS and not isinstance(leaf, (Tensor, list)) and not hasattr(leaf, "__array__"):
+        if type(leaf) not in SCALARS and not isinstance(leaf, (Tensor, list, Dim)) and not hasattr(leaf, "__array__"):
             found = "a generator: write return in place of yield" if inspect.isgenerator(leaf) else (
                 f"a {type(leaf).__name__}"
             )  # fmt: skip

@@ -30,7 +30,9 @@ from nnc_func.facets.late_extents import late, telling
 from nnc_func.graph.bodies import abstract, literal
 from nnc_func.graph.leaves import Variable, without_updates
 from nnc_func.graph.node import Value
+from nnc_func.graph.operator import NUMBERS
 from nnc_func.graph.ops.custom import custom
+
 from nnc_func.graph.ops.effects import TOKEN
 from nnc_func.graph.tensors.tensor import Tensor
 from nnc_func.op import Op
@@ -173,7 +175,7 @@ class Scope(Trace):
         """What stands for a value within the function."""
         if type(carrier) is Traced and carrier.trace is self:
             return carrier.primal
-        if type(carrier) in SCALARS or (isinstance(carrier, Value) and not (self.whole and literal(carrier) is None)):
+        if type(carrier) in NUMBERS or (isinstance(carrier, Value) and not (self.whole and literal(carrier) is None)):
             return carrier
         if not isinstance(carrier, (Traced, Value, Variable)):
             carrier = self.stack.device.asarray(carrier)  # it is one, or refused
@@ -423,8 +425,8 @@ def carrier_of(stack: Any, leaf: Any) -> Any:
 
 
 def tensor_of(stack: Any, leaf: Any) -> Any:
-    """A tensor of an array, a NumPy number, or a list of numbers; a tensor or a Python number as it is."""
-    if isinstance(leaf, (list, np.ndarray, np.generic)):
+    """A tensor of an array, a NumPy number, a list of numbers, an unknown extent; a tensor or a number as it is."""
+    if isinstance(leaf, (list, np.ndarray, np.generic, Dim)):
         return stack.asarray(leaf)
     return leaf
 

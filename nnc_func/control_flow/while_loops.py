@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,7 +10,7 @@ import numpy as np
 from nnc_func.aval import Aval
 from nnc_func.body import Body
 from nnc_func.body_builder import BodyBuilder
-from nnc_func.control_flow.carries import Carry, Growing, alike, integer, truth_value
+from nnc_func.control_flow.carries import Carry, Growing, alike, integer, of_extents, truth_value
 from nnc_func.control_flow.checkpoints import Checkpoint, spelled
 from nnc_func.control_flow.growing import Grown, counted_carry, padded, value_now
 from nnc_func.control_flow.host import decided, refuse_traced
@@ -22,7 +20,7 @@ from nnc_func.control_flow.steps import Steps, in_order
 from nnc_func.control_flow.tracing import SCALARS, TracedBody, traced
 from nnc_func.engine.effects import first
 from nnc_func.errors import OperatorError, RunError, UnboundError
-from nnc_func.facets.dims import comparing, known
+from nnc_func.facets.dims import known
 from nnc_func.facets.late_extents import late_extent
 from nnc_func.graph.ops.silent_bodies import silenced, unconditional
 from nnc_func.graph.tensors.tensor import Tensor
@@ -129,7 +127,7 @@ class _While:
 
     def condition(self, leaves: Sequence[Any]) -> Any:
         """One truth value."""
-        with comparing(partial(_compared, self.stack)) if self.growing is not None else nullcontext():
+        with of_extents(self.stack, self.growing):
             found = decided(self.stack, self.cond, self.arguments(leaves))
         self.decided = type(found) in SCALARS and bool(found)  # by Python, to go on
         told = whose("while_loop", self.cond)
@@ -268,12 +266,6 @@ class _While:
             if late is None:
                 raise
             return found[0], late, after
-
-
-def _compared(stack: Any, name: str, a: Any, b: Any) -> Any:
-    """A comparison of extents, as a tensor."""
-    one, other = (x if isinstance(x, Tensor) else stack.ops.full(shape=(), value=x, dtype="int64") for x in (a, b))
-    return getattr(stack.ops, name)(one, other)
 
 
 def _condition_first(found: TracedBody, count: int) -> tuple[Any, tuple[Any, ...]]:
