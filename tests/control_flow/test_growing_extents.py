@@ -1,4 +1,4 @@
-"""Extents of what grows: rests, carries passed on, extents nobody reads, as numbers (`engine/growing`, `facets.dims`)."""
+"""Extents of what grows: rests, carries passed on, as numbers, read by nobody (`engine/growing`, `facets/dims`)."""
 
 from __future__ import annotations
 
@@ -183,7 +183,7 @@ EXTENTS = [
 
 
 @STACKS
-@pytest.mark.parametrize("body, plain", EXTENTS)
+@pytest.mark.parametrize(("body", "plain"), EXTENTS)
 def test_an_extent_is_a_number_among_tensors(stack: Any, body: Any, plain: Any) -> None:
     """Values and slopes of what is computed with the extent that there is; it was a DeviceError, or int() of a part."""
 
