@@ -260,6 +260,17 @@ def computing(compute: Callable[[str, Any, Any], Any]) -> Iterator[None]:
         _compute.reset(token)
 
 
+def is_computing() -> bool:
+    """Whether extents differ from time to time here: what is computed of them is a tensor.
+
+    Examples
+    --------
+    >>> is_computing()
+    False
+    """
+    return _compute.get() is not None
+
+
 class Extents(tuple[Any, ...]):
     """Extents of a shape, of which at least one is a symbol: ``None in shape``, as the array API's standard has it.
 
