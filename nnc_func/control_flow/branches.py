@@ -14,7 +14,7 @@ from nnc_func.body import Body
 from nnc_func.body_builder import BodyBuilder
 from nnc_func.control_flow.carries import truth_value
 from nnc_func.control_flow.host import Host
-from nnc_func.control_flow.messages import at, check_body, leaves_of, shown, whose
+from nnc_func.control_flow.messages import at, check_body, leaves_of, shown, traced_always, whose
 from nnc_func.control_flow.tracing import SCALARS, TracedBody, aval_of, is_numbers, tensor_of, traced
 from nnc_func.engine.effects import ordered
 from nnc_func.errors import DTypeError, OperatorError
@@ -133,7 +133,9 @@ def chosen(
         def flat(
             given: list[Any], f: Any = f, numbers: list[bool] = numbers, found: list[Structure] = found
         ) -> list[Any]:
-            results, shape = leaves_of(f(*structure.build(given)), "a result", whose(name, f))
+            with traced_always(f"all branches of {name} are traced, whether they are taken or not"):
+                made_of = f(*structure.build(given))
+            results, shape = leaves_of(made_of, "a result", whose(name, f))
             found.append(shape)
             numbers[:] = [type(leaf) in SCALARS for leaf in results]
             return results

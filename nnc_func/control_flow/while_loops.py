@@ -14,7 +14,7 @@ from nnc_func.control_flow.carries import Carry, Growing, alike, integer, of_ext
 from nnc_func.control_flow.checkpoints import Checkpoint, spelled
 from nnc_func.control_flow.growing import Grown, counted_carry, padded, value_now
 from nnc_func.control_flow.host import decided, refuse_traced
-from nnc_func.control_flow.messages import check_body, leaves_of, pair, whose
+from nnc_func.control_flow.messages import check_body, leaves_of, pair, traced_always, whose
 from nnc_func.control_flow.stages import staged
 from nnc_func.control_flow.steps import Steps, in_order
 from nnc_func.control_flow.tracing import SCALARS, TracedBody, traced
@@ -141,7 +141,9 @@ class _While:
         def flat(given: list[Any]) -> list[Any]:
             *variables, times = given
             wanted = "the body of while_loop returns a pair: an output, or None, and the next variables"
-            output, after = pair(self.body(*self.arguments(variables)), wanted, self.told)
+            with traced_always("the body of while_loop is traced before anything is known of how often it goes"):
+                found = self.body(*self.arguments(variables))
+            output, after = pair(found, wanted, self.told)
             leaves, structure = flatten(after)
             if {structure, self.variables.structure} <= SINGLE:  # the one variable as it is, or in a list
                 after = self.variables.structure.build(leaves)

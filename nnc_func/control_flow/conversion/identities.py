@@ -15,7 +15,7 @@ from weakref import ref
 
 from attrs import define, field
 
-from nnc_func.errors import BatchingError, ControlFlowError, NncError
+from nnc_func.errors import BatchingError, ControlFlowError, NncError, TracedFunctionError
 from nnc_func.graph.tensors.tensor import Tensor, written
 
 Same = Any
@@ -193,8 +193,9 @@ class Identities:
         """
         if self.failures:
             error = self.failures[0]
-            if isinstance(error, NncError):
+            if isinstance(error, NncError) and not isinstance(error, TracedFunctionError):
                 raise error
+            error = error.__cause__ if isinstance(error, TracedFunctionError) else error
             raise ControlFlowError(
                 f"a block that a tensor decides raises {type(error).__name__}: {error}; the try around it goes on "
                 "as if it were taken: let a Python value decide, or ask before, as by `in` or `hasattr`"

@@ -31,6 +31,7 @@ from nnc_func.control_flow.conversion.values import (
     moving,
     same,
 )  # fmt: skip
+from nnc_func.control_flow.messages import traced_always
 from nnc_func.control_flow.tracing import SCALARS, TracedBody, aval_of, carrier_of, traced
 from nnc_func.engine.effects import ordered
 from nnc_func.errors import ControlFlowError
@@ -94,7 +95,8 @@ def staged_branch(
     objects = Objects((then, otherwise), get, names)
     with identities() as known:
         try:
-            with within_staged(where), known.noting():
+            why = f"both sides of what a tensor decides at {where} are traced, whether they are taken or not"
+            with within_staged(where), known.noting(), traced_always(why):
                 ends = [_outcome(stack, entry, run, get, put, later, objects, arrays) for run in (otherwise, then)]
         finally:
             put(before)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from nnc_func.control_flow.conversion.objects import Objects
 from nnc_func.control_flow.conversion.sources import Source
 from nnc_func.control_flow.conversion.staging import Where, truth, within_staged
 from nnc_func.control_flow.conversion.values import Get, Held, Rows, Set, moving
+from nnc_func.control_flow.messages import traced_always
 from nnc_func.control_flow.steps import in_order
 from nnc_func.control_flow.tracing import SCALARS, TracedBody, aval_of, tensor_of, traced
 from nnc_func.errors import ControlFlowError, OperatorError
@@ -111,8 +113,10 @@ class StagedLoop:
         """
         if self.source is not None and self.source.count is None and self.source.length == 0:
             return
+        why = f"the body of the loop at {self.where} is traced, whether it goes at all, as a tensor decides, or not"
         try:
-            with within_staged(self.where), identities() as identical, identical.noting():
+            in_words = nullcontext() if self.goes else traced_always(why)
+            with within_staged(self.where), identities() as identical, identical.noting(), in_words:
                 after = self._after(first)
         except BaseException:
             self.put(self.before)
