@@ -5,10 +5,12 @@ from __future__ import annotations
 import builtins
 import functools
 import operator
+import os
 import sys
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from contextvars import ContextVar
 from threading import RLock
 from types import BuiltinMethodType, CodeType, FunctionType, MethodType
 from typing import Any
@@ -18,6 +20,7 @@ from nnc_func.control_flow.conversion.exits import UnsupportedError
 from nnc_func.control_flow.conversion.identities import identities, known_identities
 from nnc_func.control_flow.conversion.names import CHANGING
 from nnc_func.control_flow.conversion.objects import is_computed
+from nnc_func.control_flow.conversion.optionals import OrNone, Perhaps, present
 from nnc_func.control_flow.conversion.sources import (
     Source,
     numbered,
@@ -83,6 +86,14 @@ def _range(*bounds: Any) -> Any:
     if stack is not None:
         return staged_range(stack, *bounds)
     return SymbolicRange(bounds) if any(map(symbolic, bounds)) else range(*bounds)
+
+
+_trying: ContextVar[bool] = ContextVar("trying", default=False)
+ASKED = object()
+
+
+class _AskedError(Exception):
+    """What is computed always reads a variable that may have no value."""
 
 
 class SymbolicRange:
@@ -263,18 +274,33 @@ class Control:
         """What a function returns before it has returned."""
         return Unreached("that is returned")
 
-    def defined(self, value: Any) -> Any:
-        """The value of a variable that may have none.
+    def defined(self, value: Any, name: str = "") -> Any:
+        """The value of a variable that may have none; whether it has one may be asked during the run.
 
         Raises
         ------
         UndefinedVariableError
             It has none.
         """
+        if isinstance(value, Perhaps):
+            if _trying.get():
+                raise _AskedError
+            while isinstance(value, Perhaps):
+                with identities() as known:
+                    value = present(value, name, os.path.basename(_users_line()), known)
         if isinstance(value, Undefined):
             with identities() as known, known.noting():
                 raise value.error()
         return value
+
+    def is_none(self, value: Any, name: str) -> Any:
+        """``value is None``, of a variable: a tensor, where one decides."""
+        if type(value) is Perhaps:
+            with identities() as known:
+                value = present(value, name, os.path.basename(_users_line()), known)
+        if type(value) is OrNone:
+            return self.negated(value.there)
+        return self.defined(value, name) is None
 
     def attribute(self, owner: Any, name: str) -> Any:
         """``owner.name``, as part of the state; None where its class decides what that is (`objects.is_computed`)."""
@@ -322,8 +348,8 @@ class Control:
     def _logical(self, first: Tensor, second: Callable[[], Any], cheap: bool, conjunction: bool) -> Any:
         stack, decides = first.stack, truth(first)
         where = Where(second.__code__.co_filename, second.__code__.co_firstlineno)
-        if cheap and first.dtype.kind == "b":
-            other = second()
+        other = self._without_asking(second) if cheap and first.dtype.kind == "b" else ASKED
+        if other is not ASKED:
             if isinstance(other, Tensor) and other.dtype.kind == "b":
                 name = stack.ops.logical_and if conjunction else stack.ops.logical_or
                 return name(decides, truth(other))
@@ -339,6 +365,16 @@ class Control:
         if conjunction:
             return staged_choice(decides, rest, lambda: as_is, where)
         return staged_choice(decides, lambda: as_is, rest, where)
+
+    def _without_asking(self, second: Callable[[], Any]) -> Any:
+        """An operand that may as well be computed always; ASKED where it reads a variable that may have no value."""
+        token = _trying.set(True)
+        try:
+            return second()
+        except _AskedError:
+            return ASKED
+        finally:
+            _trying.reset(token)
 
     def negated(self, value: Any) -> Any:
         """``not``."""

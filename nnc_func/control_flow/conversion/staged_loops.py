@@ -17,7 +17,7 @@ from nnc_func.control_flow.conversion.loop_state import AgainError, LoopState
 from nnc_func.control_flow.conversion.objects import Objects
 from nnc_func.control_flow.conversion.sources import Source
 from nnc_func.control_flow.conversion.staging import Where, truth, within_staged
-from nnc_func.control_flow.conversion.values import Get, Held, Rows, Set, moving
+from nnc_func.control_flow.conversion.values import Get, Held, Rows, Set
 from nnc_func.control_flow.messages import traced_always
 from nnc_func.control_flow.steps import in_order
 from nnc_func.control_flow.tracing import SCALARS, TracedBody, aval_of, tensor_of, traced
@@ -222,21 +222,12 @@ class StagedLoop:
         )
 
     def _begin(self) -> None:
-        """Let variables that have no value, and are given one, begin with zeros of the shapes that they have then."""
-        for n, now in self.state.assigned.items():
-            self.held[n] = Held.of(now.name, now.built([self._zero(leaf) for leaf in now.leaves]))
+        """Let variables that have no value, or None, and are given one, begin with zeros of its shapes."""
+        for n, held in self.state.assigned.items():
+            self.held[n] = held
             self.state.places[n,] = None
             self.state.firm.add((n,))
         self.state.assigned.clear()
-
-    def _zero(self, leaf: Any) -> Any:
-        if type(leaf) in SCALARS:
-            return type(leaf)(0)
-        if not moving(leaf):
-            return leaf
-        if isinstance(leaf, Tensor):
-            return self.stack.ops.full(shape=leaf.shape, value=0, dtype=leaf.dtype)
-        return self.stack.asarray(np.zeros_like(leaf))
 
     def _after(self, asked: Tensor | None) -> list[Any]:
         stack = self.stack

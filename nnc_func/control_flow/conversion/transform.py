@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from nnc_func.control_flow.conversion.exits import Exits, UnsupportedError, leaves, native, none_of, until
+from nnc_func.control_flow.conversion.exits import Exits, UnsupportedError, assigned, leaves, native, none_of, until
 from nnc_func.control_flow.conversion.liveness import Assigned, Liveness
 from nnc_func.control_flow.conversion.names import (
     COMPREHENSIONS,
@@ -99,7 +99,7 @@ class Asking(ast.NodeTransformer):
         if not isinstance(node.target, ast.Name) or node.target.id not in self.names:
             return node
         read = ast.copy_location(ast.Name(node.target.id, ast.Load()), node)
-        return [ast.copy_location(ast.Expr(self.asked(read)), node), node]
+        return [assigned(node.target.id, self.asked(read), node), node]
 
     def generic_visit(self, node: ast.AST) -> ast.AST:
         """All that is within; names of a scope's own are none of the variables there."""
@@ -143,7 +143,7 @@ class Converter(ast.NodeTransformer):
         return Asking(self._asked, self.wanted).visit(node)
 
     def _asked(self, node: ast.Name) -> Any:
-        return self._call("defined", [node], node)
+        return self._call("defined", [node, ast.Constant(node.id)], node)
 
     # --- functions --------------------------------------------------------------------------------------
 
@@ -175,9 +175,9 @@ class Converter(ast.NodeTransformer):
             if isinstance(each, (ast.If, ast.For, ast.While)) and id(each) in self.liveness.after:
                 states |= {*self.liveness.state(each, self.known)[0]}
         self.wanted = {name for name in states if name != exits.result} | (self.wanted - self.known)
-        assigned = Assigned(self.wanted)
-        assigned.block(body, {*names})
-        self.unsure, self.first = assigned.unsure, names[0] if names else None
+        reads = Assigned(self.wanted)
+        reads.block(body, {*names})
+        self.unsure, self.first = reads.unsure, names[0] if names else None
         inner = self._scope(body, {*names})
         manager = ast.withitem(self._call("function", [], body[0]))
         node.body = [*documentation, self._at(ast.With([manager], inner), body[0])]
@@ -192,7 +192,7 @@ class Converter(ast.NodeTransformer):
             each = waiting.pop()
             if native(each):
                 continue
-            if isinstance(each, (ast.For, ast.While)) or (isinstance(each, ast.If) and not _of_python(each.test)):
+            if isinstance(each, (ast.For, ast.While)) or (isinstance(each, ast.If) and not self._of_python(each.test)):
                 wanted |= {*self.liveness.state(each, self.known)[0]}
                 continue  # what is in it is a function of its own
             for name in ("body", "orelse", "finalbody", "handlers", "cases"):
@@ -232,7 +232,7 @@ class Converter(ast.NodeTransformer):
 
     def visit_If(self, node: ast.If) -> Any:
         """A branch, unless Python alone can tell."""
-        if _of_python(node.test):
+        if self._of_python(node.test):
             node.test = self.visit(node.test)
             node.body, node.orelse = self._block(node.body), self._block(node.orelse)
             return node
@@ -295,10 +295,10 @@ class Converter(ast.NodeTransformer):
         node = self.generic_visit(node)  # type: ignore[assignment]
         before: list[Any] = []
         if unsure and isinstance(target, ast.Name):
-            before.append(self._call("defined", [ast.Name(target.id, ast.Load())], node))
+            before.append(assigned(target.id, self._asked(ast.Name(target.id, ast.Load())), node))
         if read is not None:
             before.append(self._call("written", [ast.parse(read, mode="eval").body], node))
-        return [*(self._at(ast.Expr(each), node) for each in before), node]
+        return [*(each if isinstance(each, ast.stmt) else self._at(ast.Expr(each), node) for each in before), node]
 
     def _exchanged(self, body: Sequence[ast.stmt], names: Sequence[str]) -> list[str]:
         """Of variables those that are given another value, not only written into."""
@@ -365,7 +365,7 @@ class Converter(ast.NodeTransformer):
 
     def visit_Name(self, node: ast.Name) -> Any:
         """A variable that may have no value is asked for it."""
-        return self._call("defined", [node], node) if id(node) in self.unsure else node
+        return self._asked(node) if id(node) in self.unsure else node
 
     def visit_BoolOp(self, node: ast.BoolOp) -> Any:
         """`and` and `or`: the second operand is computed where the first one lets it."""
@@ -388,6 +388,9 @@ class Converter(ast.NodeTransformer):
         """``a < b < c``: each operand is computed once, and the third where the first comparison lets it."""
         if len(node.ops) > 1 and _binds(node):
             return self._leave(node, ":= in a chain of comparisons")
+        if (asked := self._none_asked(node)) is not None:
+            found = self._call("is_none", [asked, ast.Constant(asked.id)], node)
+            return found if isinstance(node.ops[0], ast.Is) else self._call("negated", [found], node)
         self.generic_visit(node)
         if len(node.ops) == 1 and not (isinstance(node.ops[0], (ast.Is, ast.IsNot)) and not _with_constant(node)):
             return node
@@ -419,6 +422,20 @@ class Converter(ast.NodeTransformer):
             return call
         node.func = self._call("callee", [node.func], node.func)
         return node
+
+    def _none_asked(self, node: ast.Compare) -> ast.Name | None:
+        """The variable of ``x is None`` of which a tensor may decide that."""
+        sides = [node.left, *node.comparators]
+        names = [each for each in sides if isinstance(each, ast.Name) and id(each) in self.unsure]
+        nothing = [each for each in sides if isinstance(each, ast.Constant) and each.value is None]
+        is_asked = len(sides) == 2 and names and nothing and isinstance(node.ops[0], (ast.Is, ast.IsNot))
+        return names[0] if is_asked else None
+
+    def _of_python(self, test: ast.expr) -> bool:
+        """Whether a test is never a tensor."""
+        return _of_python(test) and not any(
+            isinstance(each, ast.Compare) and self._none_asked(each) is not None for each in ast.walk(test)
+        )
 
     def _leave(self, node: ast.expr, why: str) -> Any:
         self.left.append((node.lineno, why))
