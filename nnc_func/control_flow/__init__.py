@@ -11,6 +11,7 @@
   ``branch_stages``: branches around them; ``counts``: numbers that tell extents; ``row_by_row``: rows of `vmap`;
   ``waiting_derivatives``: derivatives where nothing is known yet.
 - ``carries``: checks what a loop carries; ``checkpoints``: what is kept of it for derivatives.
+- ``attempts``: notes what fails while blocks of Python are traced.
 - ``messages``: what errors say: whose function it is, and where a leaf stands.
 - ``steps``: applies a loop at once, in segments, or written out.
 - ``layer_bypass``: keeps eager shortcuts off while a function is traced.

@@ -10,7 +10,7 @@ import numpy as np
 from attrs import frozen
 
 from nnc_func.aval import Aval
-from nnc_func.control_flow.conversion.identities import trial
+from nnc_func.control_flow.attempts import trial
 from nnc_func.control_flow.messages import at, given, leaves_of, shown
 from nnc_func.control_flow.tracing import SCALARS, TracedBody, aval_of, depth, tensor_of
 from nnc_func.errors import DTypeError, OperatorError, ShapeError
@@ -214,7 +214,7 @@ class Carry:
                 raise OperatorError(
                     f"a carry keeps its shape: {self.what}{self.at(path)} is {was.shape}, and {now.shape} after the "
                     "body; start with a tensor of the shape that it has at the end, and write into it"
-                    + ("; or let it grow, with dynamic=True" if same_rank else "")
+                    + ("; or let it grow: while_loop, scan and foreach do with dynamic=True" if same_rank else "")
                     + self.told
                 )
             if was.dtype != now.dtype:

@@ -85,6 +85,6 @@ def refuse_sizes(nodes: Sequence[Node]) -> None:
         names = ", ".join(sorted(symbols_of(tuple([value for _, value in stray.items]))))
         raise UnboundError(
             f"the value is not known: it depends on the extent {names}{where}, which has no number while a function is "
-            "traced, nor outside of a program's call. Where a Python if, max or min decides by it, use stack.cond, or "
-            "ops.where, maximum, minimum of stack.asarray(x.shape[0])"
+            "traced, nor outside of a program's call. Where a Python if, and, or, max or min decides by it, use "
+            "stack.cond, &, |, or ops.where, maximum, minimum of stack.asarray(x.shape[0])"
         )

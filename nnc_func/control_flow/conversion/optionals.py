@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nnc_func.body import Body
-from nnc_func.control_flow.conversion.identities import Identities
+from nnc_func.control_flow.conversion.identities import Identities, known_identities
 from nnc_func.control_flow.conversion.values import Held, moving
 from nnc_func.graph.ops.branch import NOTHING, branch
 from nnc_func.graph.origin import attributed
@@ -88,7 +88,9 @@ def begun(was: Held, value: Any) -> Held | None:
 
 def _zero(leaf: Any) -> Any:
     if isinstance(leaf, Tensor):
-        return leaf.stack.ops.full(shape=leaf.shape, value=0, dtype=leaf.dtype)
+        made, known = leaf.stack.ops.full(shape=leaf.shape, value=0, dtype=leaf.dtype), known_identities()
+        kind = None if known is None else known.number(leaf)
+        return made if known is None or kind is None else known.stands_for(made, kind)
     if isinstance(leaf, (np.ndarray, np.generic)):
         return np.zeros_like(leaf)
     return type(leaf)(0) if moving(leaf) else leaf
@@ -141,6 +143,9 @@ def present(value: Perhaps, name: str, where: str, known: Identities) -> Any:
         index = stack.ops.logical_not(stack.asarray(value.there)).astype("int64") * NOTHING
         found = stack.bind(branch, index, *given, bodies=(Body(len(given), (), range(len(given))),), default=False)
     for made, leaf in zip(found, leaves, strict=True):
+        kind = known.number(leaf)
+        if kind is not None:
+            known.stands_for(made, kind)
         if isinstance(leaf, Tensor):  # who writes into one of them writes into the other
             for other, same in [(leaf, True), *known.partners(leaf)]:
                 known.relate(made, other, same)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any
 
@@ -10,14 +10,16 @@ import numpy as np
 from attrs import frozen
 
 from nnc_func.aval import Aval
+from nnc_func.control_flow.attempts import noting, trial
 from nnc_func.control_flow.carries import Carry, Growing
 from nnc_func.control_flow.conversion.arrays import Arrays
-from nnc_func.control_flow.conversion.identities import identities, known_identities, trial
-from nnc_func.control_flow.conversion.loop_state import AgainError, LoopState
+from nnc_func.control_flow.conversion.identities import identities, known_identities
+from nnc_func.control_flow.conversion.loop_pairs import AgainError
+from nnc_func.control_flow.conversion.loop_state import LoopState
 from nnc_func.control_flow.conversion.objects import Objects
 from nnc_func.control_flow.conversion.sources import Source
 from nnc_func.control_flow.conversion.staging import Where, truth, within_staged
-from nnc_func.control_flow.conversion.values import Get, Held, Rows, Set
+from nnc_func.control_flow.conversion.values import UNREADABLE, Get, Held, Rows, Set
 from nnc_func.control_flow.messages import traced_always
 from nnc_func.control_flow.steps import in_order
 from nnc_func.control_flow.tracing import SCALARS, TracedBody, aval_of, tensor_of, traced
@@ -53,7 +55,8 @@ class StagedLoop:
     get, put, names
         The variables that the block may leave another value in.
     lists
-        Of these, lists to which it appends and does nothing else.
+        Of these, lists to which it appends; and what the code does with each besides: it is ``"stacked"``, ``"read"``
+        after the loop, or ``"looked into"`` within it.
     exchanged
         Of these, those that it gives another value, and does not only write into.
     test
@@ -63,8 +66,9 @@ class StagedLoop:
     """
 
     def __init__(
-        self, stack: Any, body: Callable[[Any], None], get: Get, put: Set, names: Sequence[str], lists: Sequence[str],
-        exchanged: Sequence[str], where: Where, test: Callable[[], Any] | None = None, source: Source | None = None,
+        self, stack: Any, body: Callable[[Any], None], get: Get, put: Set, names: Sequence[str],
+        lists: Mapping[str, str], exchanged: Sequence[str], where: Where, test: Callable[[], Any] | None = None,
+        source: Source | None = None,
     ) -> None:  # fmt: skip
         self.stack, self.body, self.get, self.put, self.where = stack, body, get, put, where
         self.test, self.source = test, source
@@ -84,10 +88,12 @@ class StagedLoop:
         known = known_identities()
         last = None if known is None else known.loops.get(self.code)
         self.state = LoopState(self.before, self.held, self.gathering, new, objects, arrays, where, last, self.goes)
-        self.alone = arrays.alone
+        self.lists, self.alone = lists, arrays.alone
         self.ended: list[Held] = []
         self.rows: list[Any] = []
         for n, on in enumerate(self.gathering):
+            if on and lists[names[n]] == "looked into":
+                raise ControlFlowError(f"the loop at {where} appends to {names[n]}, and {UNREADABLE}")
             if on and objects.has_names(self.before[n]):
                 raise ControlFlowError(
                     f"the loop at {where} is one of operators, and appends to {names[n]}, which it knows by another "
@@ -116,7 +122,7 @@ class StagedLoop:
         why = f"the body of the loop at {self.where} is traced, whether it goes at all, as a tensor decides, or not"
         try:
             in_words = nullcontext() if self.goes else traced_always(why)
-            with within_staged(self.where), identities() as identical, identical.noting(), in_words:
+            with within_staged(self.where), identities(), noting(), in_words:
                 after = self._after(first)
         except BaseException:
             self.put(self.before)
@@ -154,6 +160,7 @@ class StagedLoop:
                     self.put(variables)
                     self.body(None if self.source is None else self.source.item(times, own[len(before) :]))
                     results: list[Any] = [] if self.test is None else [self._more()]  # which may assign, too
+                    identical.check_parts()
                     ended = self.get()
                     self._gather(inside, ended)
                     found = self.state.leave(ended, identical, log)
@@ -288,7 +295,7 @@ class StagedLoop:
         """The variables after the loop."""
         size = len(self.state.leaves()[0])
         columns, rows = iter(found[size:]), iter(self.rows)
-        with identities() as identical:
+        with identities() as identical, identical.parting():
             after = self.state.finished(found[:size], identical)
         for n, on in enumerate(self.gathering):
             if on:
@@ -296,7 +303,7 @@ class StagedLoop:
         return after
 
     def _gathered(self, n: int, row: Any, columns: Any) -> Any:
-        """The list after the loop; one that somebody else has, too, gets a tensor for each row."""
+        """The list after the loop; it gets a tensor for each row, unless all that is done with it is to stack it."""
         before = self.before[n]
         if row is None:
             return before
@@ -310,12 +317,12 @@ class StagedLoop:
             before.segments.append(segment)
             return before
         rows = Rows(self.stack, [*(("one", each) for each in before), segment])
-        if self.alone[n]:
+        if self.alone[n] and self.lists[self.held[n].name] == "stacked":
             return rows
         if not all(known(leaf.shape[0]) for leaf in flat):
             raise ControlFlowError(
-                f"the loop at {self.where} appends to {self.held[n].name}, which something else has, too, and how many "
-                "rows there are is not known yet: append to a list of its own"
+                f"the loop at {self.where} appends to {self.held[n].name}, and how many rows there are is not known "
+                "yet: append to a list of its own, and do nothing but stack it"
             )
         before[:] = [*rows]
         return before

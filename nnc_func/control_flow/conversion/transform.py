@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterable, Sequence
+from copy import deepcopy
 from typing import Any
 
 from nnc_func.control_flow.conversion.exits import Exits, UnsupportedError, assigned, leaves, native, none_of, until
@@ -15,11 +16,14 @@ from nnc_func.control_flow.conversion.names import (
     appended,
     bound,
     captured,
+    looked_into,
+    only_stacked,
     own,
     parameters,
     place,
     within,
 )  # fmt: skip
+from nnc_func.control_flow.conversion.numbers import TWO
 
 PYTHON_TESTS = {"isinstance", "issubclass", "hasattr", "callable"}
 COMPARISONS = {
@@ -126,11 +130,13 @@ class Converter(ast.NodeTransformer):
     def __init__(self, control: str, names: Names) -> None:
         self.control, self.names = control, names
         self.left: list[tuple[int, str]] = []
+        self.called: set[int] = set()
         self.known: set[str] = set()
         self.liveness = Liveness(())
         self.unsure: set[int] = set()
         self.first: str | None = None
         self.lists: set[str] = set()
+        self.stacked: set[str] = set()
         self.results: set[str] = set()
         self.wanted: set[str] = set()
 
@@ -155,7 +161,7 @@ class Converter(ast.NodeTransformer):
         UnsupportedError
             It, or one in it, is left to Python.
         """
-        kept = self.known, self.liveness, self.unsure, self.first, self.lists, self.wanted
+        kept = self.known, self.liveness, self.unsure, self.first, self.lists, self.stacked, self.wanted
         self.left += refuse(node)
         for outside in (node.args, *node.decorator_list):
             self._left(outside)
@@ -163,6 +169,7 @@ class Converter(ast.NodeTransformer):
         names = parameters(node)
         start = 1 if ast.get_docstring(node, clean=False) is not None and len(node.body) > 1 else 0
         documentation, node.body = node.body[:start], node.body[start:]
+        self.stacked = only_stacked(node)
         exits = Exits(node, self.names)
         self.results.add(exits.result)
         self.lists = appended(node.body, others=False)
@@ -181,7 +188,7 @@ class Converter(ast.NodeTransformer):
         inner = self._scope(body, {*names})
         manager = ast.withitem(self._call("function", [], body[0]))
         node.body = [*documentation, self._at(ast.With([manager], inner), body[0])]
-        self.known, self.liveness, self.unsure, self.first, self.lists, self.wanted = kept
+        self.known, self.liveness, self.unsure, self.first, self.lists, self.stacked, self.wanted = kept
         return node
 
     def _scope(self, body: Sequence[ast.stmt], given: set[str]) -> list[ast.stmt]:
@@ -225,8 +232,22 @@ class Converter(ast.NodeTransformer):
         return self._left(node)
 
     def visit_ClassDef(self, node: ast.ClassDef) -> Any:
-        """Left to Python."""
-        return self._left(node)
+        """Left to Python, but for its methods, which are functions within this one."""
+        around, self.wanted = self.wanted, self.wanted - own(node)
+        node.body = [self._method(n) if isinstance(n, ast.FunctionDef) else self._left(n) for n in node.body]
+        self.wanted = around
+        for each in ("bases", "keywords", "decorator_list"):
+            setattr(node, each, [self._left(part) for part in getattr(node, each)])
+        return node
+
+    def _method(self, node: ast.FunctionDef) -> Any:
+        before = {**vars(self)}
+        try:
+            return self.function(deepcopy(node))
+        except UnsupportedError as error:
+            vars(self).update(before)
+            self.left.append((error.line, error.why))
+            return self._left(node)
 
     # --- statements -------------------------------------------------------------------------------------
 
@@ -249,20 +270,20 @@ class Converter(ast.NodeTransformer):
         """A loop with a condition."""
         names, later = self.liveness.state(node, self.known)
         test, body = self.names.fresh("test"), self.names.fresh("body")
-        lists, exchanged = appended(node.body), self._exchanged([*node.body, ast.Expr(node.test)], names)
+        lists, exchanged = self._appended(node, names), self._exchanged([*node.body, ast.Expr(node.test)], names)
         made = [
             self._made(test, [], [self._at(ast.Return(node.test), node.test)], names, node.test),
             self._made(body, [], node.body, names, node),
         ]
         return self._dispatched(node, made, names, "loop_while", [
             ast.Name(test, ast.Load()), ast.Name(body, ast.Load()),
-        ], [ast.Constant(later), self._strings(lists & {*names}), self._strings(exchanged)])  # fmt: skip
+        ], [ast.Constant(later), lists, self._strings(exchanged)])  # fmt: skip
 
     def visit_For(self, node: ast.For) -> Any:
         """A loop over something."""
         names, later = self.liveness.state(node, self.known)
         test, body, item = self.names.fresh("test"), self.names.fresh("body"), self.names.fresh("item")
-        lists, exchanged = appended(node.body), self._exchanged([*node.body, ast.Expr(node.target)], names)
+        lists, exchanged = self._appended(node, names), self._exchanged([*node.body, ast.Expr(node.target)], names)
         target = self._at(ast.Assign([node.target], ast.Name(item, ast.Load())), node.target)
         over = self.visit(node.iter)
         made = [self._made(body, [item], [target, *node.body], names, node)]
@@ -273,7 +294,7 @@ class Converter(ast.NodeTransformer):
             asked = ast.Name(test, ast.Load())
         return self._dispatched(node, made, names, "loop_over", [
             over, asked, ast.Name(body, ast.Load()),
-        ], [ast.Constant(later), self._strings(lists & {*names}), self._strings(exchanged)])  # fmt: skip
+        ], [ast.Constant(later), lists, self._strings(exchanged)])  # fmt: skip
 
     def visit_Match(self, node: ast.Match) -> Any:
         """Left to Python; `case True` asks what no tensor is."""
@@ -290,15 +311,26 @@ class Converter(ast.NodeTransformer):
 
     def visit_AugAssign(self, node: ast.AugAssign) -> Any:
         """A variable that may have no value is read first; a list is written into."""
-        unsure, target = id(node) in self.unsure, node.target
+        unsure, target, at = id(node) in self.unsure, node.target, node
         read = None if any(isinstance(each, ast.Call) for each in ast.walk(target)) else ast.unparse(target)
         node = self.generic_visit(node)  # type: ignore[assignment]
         before: list[Any] = []
         if unsure and isinstance(target, ast.Name):
             before.append(assigned(target.id, self._asked(ast.Name(target.id, ast.Load())), node))
-        if read is not None:
-            before.append(self._call("written", [ast.parse(read, mode="eval").body], node))
-        return [*(each if isinstance(each, ast.stmt) else self._at(ast.Expr(each), node) for each in before), node]
+        if read is None:
+            return [*before, node]
+        now, name = ast.parse(read, mode="eval").body, type(node.op).__name__
+        before.append(self._at(ast.Expr(self._call("written", [now], node)), at))
+        if name in TWO:
+            given = [ast.Constant(name), ast.Constant(True), now, node.value]
+            node = ast.Assign([node.target], self._call("computed", given, node))  # type: ignore[assignment]
+        return [*before, self._at(node, at)]
+
+    def _appended(self, node: ast.For | ast.While, names: Sequence[str]) -> ast.expr:
+        """Lists to which a loop appends: what the code does with each besides."""
+        looked, found = looked_into(node), sorted(appended(node.body) & {*names})
+        uses = ["looked into" if each in looked else "stacked" if each in self.stacked else "read" for each in found]
+        return ast.Dict([*map(ast.Constant, found)], [*map(ast.Constant, uses)])
 
     def _exchanged(self, body: Sequence[ast.stmt], names: Sequence[str]) -> list[str]:
         """Of variables those that are given another value, not only written into."""
@@ -347,13 +379,30 @@ class Converter(ast.NodeTransformer):
         of = ast.arguments([], [ast.arg(each) for each in arguments], None, [], [], None, [])
         return self._at(ast.FunctionDef(name, of, body, [], None), at)
 
+    def visit_Assign(self, node: ast.Assign) -> Any:
+        """``x.attr = …``: its class may compute that."""
+        target = node.targets[0]
+        if len(node.targets) > 1 or not isinstance(target, ast.Attribute) or not self._may_compute(target):
+            return self.generic_visit(node)
+        self.generic_visit(node)
+        given = [node.value, target.value, ast.Constant(target.attr)]
+        return self._at(ast.Expr(self._call("put", given, node)), node)
+
+    def _may_compute(self, node: ast.Attribute) -> bool:
+        """Whether a user's class may compute an attribute: not of a module, or of what is global."""
+        root = place(node.value)
+        return not node.attr.startswith("__") and (root is None or root.split(".")[0] in self.known)
+
     def visit_Subscript(self, node: ast.Subscript) -> Any:
         """``x[i] = …``: what x is may be a matter of a tensor."""
         return self._written(node)
 
     def visit_Attribute(self, node: ast.Attribute) -> Any:
-        """``x.attr = …``, too."""
-        return self._written(node)
+        """``x.attr = …``, too; what ``x.attr`` is may be a matter of its class."""
+        self._written(node)
+        if not isinstance(node.ctx, ast.Load) or id(node) in self.called or not self._may_compute(node):
+            return node
+        return self._call("got", [node.value, ast.Constant(node.attr)], node)
 
     def _written(self, node: Any) -> Any:
         self.generic_visit(node)
@@ -379,9 +428,19 @@ class Converter(ast.NodeTransformer):
             found = self._call(name, [found, self._later(each), ast.Constant(cheap)], node)
         return found
 
-    def visit_UnaryOp(self, node: ast.UnaryOp) -> Any:
-        """`not`."""
+    def visit_BinOp(self, node: ast.BinOp) -> Any:
+        """``a * b``: a number that a tensor decides may be one of them."""
         self.generic_visit(node)
+        name = type(node.op).__name__
+        if name not in TWO or all(type(n) is ast.Constant for n in (node.left, node.right)):
+            return node
+        return self._call("computed", [ast.Constant(name), ast.Constant(False), node.left, node.right], node)
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> Any:
+        """`not`, and ``-a``."""
+        self.generic_visit(node)
+        if isinstance(node.op, ast.USub) and type(node.operand) is not ast.Constant:
+            return self._call("negative", [node.operand], node)
         return self._call("negated", [node.operand], node) if isinstance(node.op, ast.Not) else node
 
     def visit_Compare(self, node: ast.Compare) -> Any:
@@ -407,6 +466,7 @@ class Converter(ast.NodeTransformer):
 
     def visit_Call(self, node: ast.Call) -> Any:
         """What is called is converted, too, where it is a user's function."""
+        self.called.add(id(node.func))
         self.generic_visit(node)
         if isinstance(node.func, ast.Attribute) and place(node.func) == f"{self.control}.{node.func.attr}":
             return node
@@ -473,8 +533,12 @@ def _of_python(test: ast.expr) -> bool:
 
 
 def _with_constant(test: ast.Compare) -> bool:
-    """Whether all that is compared, but for one, are constants: no tensor decides whether something is None."""
-    return sum(not isinstance(each, ast.Constant) for each in (test.left, *test.comparators)) <= 1
+    """Whether all that is compared, but for one, are constants: no tensor decides whether something is None.
+
+    Of a truth value that a tensor decides, it does decide whether it is True.
+    """
+    constants = [isinstance(n, ast.Constant) and type(n.value) is not bool for n in (test.left, *test.comparators)]
+    return constants.count(False) <= 1
 
 
 def _binds(node: ast.AST) -> bool:
