@@ -445,11 +445,39 @@ def by_a_choice(xs: Any, n: Any) -> Any:
     return xs * scale + -scale
 
 
+def compared_with(xs: Any, n: Any) -> Any:
+    rate = 0.1 if n > 2 else 0.3
+    k = 0
+    while k < n:
+        k = k + 1
+    near = xs == rate * 1
+    return near * xs + (k == n) * xs
+
+
+def truth_values(xs: Any, n: Any) -> Any:
+    b = True if n > 2 else False  # noqa: SIM210
+    c = not b
+    twice = b + b + (b * b) - c - (-b) + (b == c)
+    return xs * twice + b * xs + abs(-twice) * xs
+
+
+def of_either_dtype(xs: Any, n: Any) -> Any:
+    scale, other = xs[0, 0] * 2, 1.0
+    for i in range(n):
+        other = i
+    scale = other if n > 2 else scale
+    return xs * scale
+
+
 @each_stack
 @pytest.mark.parametrize("dtype", ["float32", "float16", "float64"])
-@pytest.mark.parametrize("f", [a_sum_of_rows, in_steps, by_a_choice], ids=lambda each: each.__name__)
+@pytest.mark.parametrize(
+    "f",
+    [a_sum_of_rows, in_steps, by_a_choice, compared_with, truth_values, of_either_dtype],
+    ids=lambda each: each.__name__,
+)
 def test_numbers_take_the_dtype_of_what_they_meet(stack: Any, f: Callable[..., Any], dtype: str) -> None:
-    xs = np.arange(1, 7).reshape(3, 2).astype(dtype) / 8
+    xs = (np.arange(1, 7).reshape(3, 2) / 10).astype(dtype)
     for n in (0, 1, 3, 4):
         want, got = f(xs, n), np.asarray(stack.jit(f, control_flow=True)(xs, np.int64(n)))
         assert got.dtype == want.dtype

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from nnc_func.control_flow.attempts import noting
 from nnc_func.control_flow.conversion.identities import known_identities
-from nnc_func.control_flow.conversion.numbers import is_instance, is_truth_value, kind_of, text
+from nnc_func.control_flow.conversion.numbers import (
+    ORDER,
+    absolute,
+    computed,
+    is_instance,
+    is_truth_value,
+    kind_of,
+    text,
+)
 from nnc_func.control_flow.conversion.sources import (
     Source,
     numbered,
@@ -47,11 +55,11 @@ def is_not(one: Any, other: Any) -> Any:
 
 
 COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
-    **{name: getattr(operator, name) for name in ("eq", "ne", "lt", "le", "gt", "ge")},
-    "is_": is_one,
-    "is_not": is_not,
-    "in_": lambda a, b: a in b,
-    "not_in": lambda a, b: a not in b,
+    **{name: partial(computed, name, False) for name in ORDER},
+    "Is": is_one,
+    "IsNot": is_not,
+    "In": lambda a, b: a in b,
+    "NotIn": lambda a, b: a not in b,
 }
 
 
@@ -108,4 +116,5 @@ def turned(given: Any) -> Any:
 BUILTINS: dict[Any, Any] = {
     range: range_of, enumerate: enumerated, zip: zipped, reversed: turned, isinstance: is_instance, type: kind_of,
     str: text,
+    abs: absolute,
 }  # fmt: skip

@@ -18,7 +18,7 @@ import numpy as np
 from attrs import define, field
 
 from nnc_func.control_flow.attempts import attempts, first_failure, noting
-from nnc_func.control_flow.conversion.objects import content, is_same
+from nnc_func.control_flow.conversion.objects import MOST_BYTES, content, is_same
 from nnc_func.control_flow.conversion.users import users_line
 from nnc_func.control_flow.tracing import SCALARS
 from nnc_func.errors import ControlFlowError, NncError, TracedFunctionError
@@ -188,6 +188,11 @@ class Identities:
             self.numbers[id(tensor)] = (ref(tensor), kind)
         return tensor
 
+    def alike(self, tensor: Tensor) -> Tensor:
+        """Another tensor of the same value, that stands for the same kind of number."""
+        kind, made = self.number(tensor), Tensor(tensor.stack, tensor.value)
+        return made if kind is None else self.stands_for(made, kind)
+
     # --- blocks -----------------------------------------------------------------------------------------
 
     @contextmanager
@@ -262,7 +267,8 @@ class Identities:
         first = len(self.parted)
         yield
         for part in islice(self.parted.values(), first, None):
-            part.content = None if isinstance(part.value, Tensor) else content(part.value)
+            large = isinstance(part.value, np.ndarray) and part.value.nbytes > MOST_BYTES
+            part.content = None if large or isinstance(part.value, Tensor) else content(part.value)
 
     def check_parts(self) -> None:
         """Raise ControlFlowError where code that is not converted has written into what may be something else."""

@@ -303,7 +303,7 @@ class LoopState:
         self.kept = {(*slot.key, i) for slot in self.slots for i in slot.moving if self._is_kept(slot, i)}
         values = [slot.end.leaves[i] for slot in self.slots for i in slot.moving]
         values += self.tensors.values()
-        return [*(Tensor(x.stack, x.value) if isinstance(x, Tensor) else x for x in values), *bits]
+        return [*(known.alike(x) if isinstance(x, Tensor) else x for x in values), *bits]
 
     def _number(self, known: Identities) -> None:
         """Note which kind of number each leaf is at all times.

@@ -27,7 +27,12 @@ TWO = {
     "BitAnd": "and", "BitOr": "or", "BitXor": "xor", "LShift": "lshift", "RShift": "rshift",
 }  # fmt: skip
 """Operators of two operands, by the names that syntax trees give them."""
-PLAIN: dict[str, Callable[[Any, Any], Any]] = {name: getattr(operator, f"__{each}__") for name, each in TWO.items()}
+ORDER = {"Eq": "eq", "NotEq": "ne", "Lt": "lt", "LtE": "le", "Gt": "gt", "GtE": "ge"}
+ONE = {"USub": "neg", "UAdd": "pos", "Invert": "invert"}
+PLAIN: dict[str, Callable[[Any, Any], Any]] = {
+    name: getattr(operator, f"__{each}__") for name, each in {**TWO, **ORDER}.items()
+}
+SIGNS: dict[str, Callable[[Any], Any]] = {name: getattr(operator, f"__{each}__") for name, each in ONE.items()}
 IN_PLACE: dict[str, Callable[[Any, Any], Any]] = {name: getattr(operator, f"__i{each}__") for name, each in TWO.items()}
 REPEATED = {list, tuple, str}
 LIKE = {"b": False, "i": 0, "u": 0, "f": 0.0, "c": 0j}
@@ -45,6 +50,14 @@ def common_kind(kinds: Iterable[Kind | None]) -> Kind | None:
     if len(found) == 1:
         return found.pop()
     return object if found & {None, object} else Number
+
+
+def common_dtype(dtypes: Iterable[Any], numbers: Iterable[Any]) -> Any:
+    """The dtype of some dtypes and numbers together: beside another dtype a number has none of its own."""
+    dtypes, numbers = [*dtypes], [*numbers]
+    if not dtypes:
+        return np.result_type(*(each.dtype if isinstance(each, Tensor) else each for each in numbers))
+    return np.result_type(*dtypes, *(LIKE[n.dtype.kind] if isinstance(n, Tensor) else n for n in numbers))
 
 
 def computed(name: str, in_place: bool, one: Any, other: Any) -> Any:
@@ -74,6 +87,8 @@ def computed(name: str, in_place: bool, one: Any, other: Any) -> Any:
     kinds = known.number(one), known.number(other)
     weak = [kind not in (None, object) for kind in kinds]
     if all(weak):
+        if kinds == (bool, bool) and name in TWO and not name.startswith("Bit"):
+            one, other = map(_whole, (one, other))
         return known.stands_for(f(one, other), _result(name, *kinds))
     if weak[0] and tensors[0]:
         one = _like(one, other)
@@ -82,11 +97,25 @@ def computed(name: str, in_place: bool, one: Any, other: Any) -> Any:
     return f(one, other)
 
 
-def negative(value: Any) -> Any:
-    """``-value``."""
+def signed(name: str, value: Any) -> Any:
+    """``-value``, ``+value``, ``~value``."""
+    f = SIGNS[name]
     known = known_identities() if isinstance(value, Tensor) else None
     kind = known.number(value) if known is not None else None
-    return -value if known is None or kind is None else known.stands_for(-value, int if kind is bool else kind)
+    if known is None or kind is None:
+        return f(value)
+    if kind is bool:
+        value, kind = _whole(value), int
+    return known.stands_for(f(value), kind)
+
+
+def absolute(value: Any) -> Any:
+    """`abs`."""
+    known = known_identities() if isinstance(value, Tensor) else None
+    kind = known.number(value) if known is not None else None
+    if known is None or kind in (None, bool, complex):
+        return abs(value)
+    return known.stands_for(abs(value), kind)
 
 
 def is_instance(value: Any, kinds: Any) -> bool:
@@ -163,6 +192,8 @@ def unknown(asked: str) -> ControlFlowError:
 
 def _result(name: str, one: Any, other: Any) -> Kind:
     """The kind of what Python computes of two numbers."""
+    if name in ORDER:
+        return bool
     if Number in (one, other) or (name == "Pow" and float not in (one, other)):
         return Number
     if complex in (one, other):
@@ -175,10 +206,13 @@ def _result(name: str, one: Any, other: Any) -> Kind:
 def _like(number: Tensor, other: Any) -> Tensor:
     """A number as it is beside something else, whose dtype it takes."""
     dtype = getattr(other, "dtype", None)
-    if dtype is None:
-        return number
-    wanted = np.result_type(dtype, LIKE[number.dtype.kind])
+    wanted = number.dtype if dtype is None else common_dtype([dtype], [number])
     return number if number.dtype == wanted else number.astype(wanted)
+
+
+def _whole(value: Any) -> Any:
+    """A truth value as an integer, which Python computes with."""
+    return value.astype("int64") if isinstance(value, Tensor) else int(value)
 
 
 def _check_repeated(one: Any, other: Any) -> None:

@@ -24,7 +24,7 @@ from nnc_func.control_flow.conversion.builtin_functions import (
 from nnc_func.control_flow.conversion.exits import UnsupportedError
 from nnc_func.control_flow.conversion.identities import identities, known_identities
 from nnc_func.control_flow.conversion.names import CHANGING, STACKING
-from nnc_func.control_flow.conversion.numbers import computed, negative
+from nnc_func.control_flow.conversion.numbers import computed, signed
 from nnc_func.control_flow.conversion.objects import is_computed, is_inherited
 from nnc_func.control_flow.conversion.optionals import OrNone, Perhaps, present
 from nnc_func.control_flow.conversion.sources import (
@@ -329,7 +329,7 @@ class Control:
         with identities() as known:
             return known.stands_for(value.stack.ops.logical_not(truth(value)), bool)
 
-    computed, negative = staticmethod(computed), staticmethod(negative)
+    computed, signed = staticmethod(computed), staticmethod(signed)
 
     def compared(self, names: Sequence[str], left: Any, *rest: Callable[[], Any]) -> Any:
         """``a < b < c``."""
@@ -355,7 +355,7 @@ class Control:
         if kind is BuiltinMethodType:
             if f.__name__ in CHANGING:
                 self.written(f.__self__)
-            return BUILTINS[f] if f is isinstance else f
+            return BUILTINS.get(f, f) if f in (isinstance, abs) else f
         if kind is MethodType:
             if type(f.__func__) is not FunctionType:
                 return f

@@ -19,7 +19,7 @@ from nnc_func.body_builder import BodyBuilder
 from nnc_func.control_flow.attempts import noting
 from nnc_func.control_flow.conversion.arrays import Arrays, is_written
 from nnc_func.control_flow.conversion.identities import Identities, Log, identities
-from nnc_func.control_flow.conversion.numbers import common_kind
+from nnc_func.control_flow.conversion.numbers import common_dtype, common_kind
 from nnc_func.control_flow.conversion.objects import Objects, Opaque, is_same
 from nnc_func.control_flow.conversion.optionals import aligned
 from nnc_func.control_flow.conversion.staging import Where, truth, within_staged
@@ -35,7 +35,7 @@ from nnc_func.control_flow.conversion.values import (
     same,
 )  # fmt: skip
 from nnc_func.control_flow.messages import traced_always
-from nnc_func.control_flow.tracing import SCALARS, TracedBody, aval_of, carrier_of, traced
+from nnc_func.control_flow.tracing import TracedBody, aval_of, carrier_of, traced
 from nnc_func.engine.effects import ordered
 from nnc_func.errors import ControlFlowError
 from nnc_func.facets.dims import same_extent
@@ -440,13 +440,14 @@ class _Merge:
         shapes = [a.shape for a in avals]
         if len(shapes[0]) != len(shapes[1]) or not all(map(same_extent, *shapes)):
             return None, f"has shape {shapes[1]} where {self._holds(1)}, {shapes[0]} elsewhere; broadcast one"
-        typed = [a.dtype for a, leaf in zip(avals, leaves, strict=True) if type(leaf) not in SCALARS]
-        numbers = [leaf for leaf in leaves if type(leaf) in SCALARS]
+        weak = [self.known.number(leaf) not in (None, object) for leaf in leaves]
+        typed = [a.dtype for a, is_weak in zip(avals, weak, strict=True) if not is_weak]
         if len(typed) == 2 and typed[0] != typed[1]:
             return None, (
                 f"is {typed[1]} where {self._holds(1)}, {typed[0]} elsewhere; cast one: x.astype({typed[0].name!r})"
             )
-        return avals[0].having(dtype=np.result_type(*typed[:1], *numbers)), ""
+        numbers = [leaf for leaf, is_weak in zip(leaves, weak, strict=True) if is_weak]
+        return avals[0].having(dtype=common_dtype(typed[:1], numbers)), ""
 
     # --- which tensors are one object -------------------------------------------------------------------
 

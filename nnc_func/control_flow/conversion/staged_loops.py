@@ -16,6 +16,7 @@ from nnc_func.control_flow.conversion.arrays import Arrays
 from nnc_func.control_flow.conversion.identities import identities, known_identities
 from nnc_func.control_flow.conversion.loop_pairs import AgainError
 from nnc_func.control_flow.conversion.loop_state import LoopState
+from nnc_func.control_flow.conversion.numbers import common_dtype
 from nnc_func.control_flow.conversion.objects import Objects
 from nnc_func.control_flow.conversion.sources import Source
 from nnc_func.control_flow.conversion.staging import Where, truth, within_staged
@@ -334,14 +335,18 @@ def _holding(number: Any, dtype: Any) -> Any:
 
 
 def _dtype_of(leaf: Any, before: Any) -> Any:
-    """The dtype that a Python number gives a leaf that is carried; None: it is no Python number."""
-    if type(leaf) not in SCALARS:
+    """The dtype that a number gives a leaf that is carried; None: it is no number."""
+    known = known_identities()
+    if type(before) in SCALARS:
+        return np.result_type(before, leaf) if type(leaf) in SCALARS else None
+    if known is None or known.number(leaf) in (None, object):
         return None
-    return np.result_type(before if type(before) in SCALARS else before.dtype, leaf)
+    return common_dtype([before.dtype], [leaf])
 
 
 def _carried(stack: Any, leaf: Any, before: Any) -> Any:
-    """A leaf that is carried on as a tensor; a Python number takes the dtype that it is carried with."""
-    if type(leaf) not in SCALARS or type(before) in SCALARS:
+    """A leaf that is carried on as a tensor; a number takes the dtype that it is carried with."""
+    dtype = None if type(before) in SCALARS else _dtype_of(leaf, before)
+    if dtype is None:
         return tensor_of(stack, leaf)
-    return stack.asarray(leaf, np.result_type(before.dtype, leaf))
+    return leaf.astype(dtype) if isinstance(leaf, Tensor) else stack.asarray(leaf, dtype)

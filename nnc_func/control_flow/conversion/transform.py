@@ -23,13 +23,9 @@ from nnc_func.control_flow.conversion.names import (
     place,
     within,
 )  # fmt: skip
-from nnc_func.control_flow.conversion.numbers import TWO
+from nnc_func.control_flow.conversion.numbers import ONE, ORDER, TWO
 
 PYTHON_TESTS = {"isinstance", "issubclass", "hasattr", "callable"}
-COMPARISONS = {
-    ast.Eq: "eq", ast.NotEq: "ne", ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge", ast.Is: "is_",
-    ast.IsNot: "is_not", ast.In: "in_", ast.NotIn: "not_in",
-}  # fmt: skip
 SIMPLE = (ast.Name, ast.Constant, ast.Compare, ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Attribute, ast.operator,
           ast.unaryop, ast.cmpop, ast.boolop, ast.expr_context)  # fmt: skip
 
@@ -439,8 +435,9 @@ class Converter(ast.NodeTransformer):
     def visit_UnaryOp(self, node: ast.UnaryOp) -> Any:
         """`not`, and ``-a``."""
         self.generic_visit(node)
-        if isinstance(node.op, ast.USub) and type(node.operand) is not ast.Constant:
-            return self._call("negative", [node.operand], node)
+        name = type(node.op).__name__
+        if name in ONE and type(node.operand) is not ast.Constant:
+            return self._call("signed", [ast.Constant(name), node.operand], node)
         return self._call("negated", [node.operand], node) if isinstance(node.op, ast.Not) else node
 
     def visit_Compare(self, node: ast.Compare) -> Any:
@@ -451,9 +448,13 @@ class Converter(ast.NodeTransformer):
             found = self._call("is_none", [asked, ast.Constant(asked.id)], node)
             return found if isinstance(node.ops[0], ast.Is) else self._call("negated", [found], node)
         self.generic_visit(node)
-        if len(node.ops) == 1 and not (isinstance(node.ops[0], (ast.Is, ast.IsNot)) and not _with_constant(node)):
-            return node
-        names = [COMPARISONS[type(op)] for op in node.ops]
+        names = [type(op).__name__ for op in node.ops]
+        if len(names) == 1:
+            if names[0] in ORDER:
+                given = [ast.Constant(names[0]), ast.Constant(False), node.left, node.comparators[0]]
+                return self._call("computed", given, node)
+            if names[0] in ("In", "NotIn") or _with_constant(node):
+                return node
         rest = [self._later(each) for each in node.comparators]
         return self._call("compared", [self._strings(names), node.left, *rest], node)
 
