@@ -22,7 +22,7 @@ from nnc_func.control_flow.conversion.number_kinds import kind_of
 from nnc_func.control_flow.conversion.objects import MOST_BYTES, content, inherited, is_same
 from nnc_func.control_flow.conversion.users import users_line
 from nnc_func.control_flow.tracing import SCALARS
-from nnc_func.errors import ControlFlowError, NncError, TracingError
+from nnc_func.errors import ControlFlowError, NncError, TracedFunctionError, TracingError
 from nnc_func.graph.tensors.tensor import Tensor, written
 
 Same = Any
@@ -255,12 +255,13 @@ class Identities:
             self._check_inherited()
         error = first_failure()
         if error is not None:
-            if isinstance(error, NncError):
+            if isinstance(error, NncError) and not isinstance(error, TracedFunctionError):
                 raise error
+            own = error.__cause__ if isinstance(error, TracedFunctionError) else error
             raise ControlFlowError(
-                f"a block that a tensor decides raises {type(error).__name__}: {error}; the try around it goes on "
+                f"a block that a tensor decides raises {type(own).__name__}: {own}; the try around it goes on "
                 "as if it were taken: let a Python value decide, or ask before, as by `in` or `hasattr`"
-            ) from error
+            ) from own
 
     def _check_inherited(self) -> None:
         """Raise ControlFlowError where a class has another value now of what a tensor decided to be an object's own."""

@@ -26,6 +26,7 @@ from nnc_func.control_flow.conversion.loop_pairs import (
 )  # fmt: skip
 from nnc_func.control_flow.conversion.number_kinds import alike, common_kind, kind_of, stands_for
 from nnc_func.control_flow.conversion.objects import Objects, Opaque, Variables, content, is_same
+from nnc_func.control_flow.conversion.optionals import begun, first, promoted
 from nnc_func.control_flow.conversion.values import Held, Rows, Undefined, moving, same
 from nnc_func.errors import ControlFlowError
 from nnc_func.graph.tensors.tensor import Tensor
@@ -93,12 +94,11 @@ class LoopState:
 
     def __init__(
         self, before: Sequence[Any], held: list[Held], gathering: Sequence[bool], exchanged: set[int],
-        objects: Objects, arrays: Arrays, where: Any, last: Found | None,
-        goes: bool,
+        objects: Objects, arrays: Arrays, where: Any, last: Found | None, goes: bool,
     ) -> None:  # fmt: skip
         self.before, self.held, self.gathering, self.where, self.last = before, held, gathering, where, last
         self.goes = goes
-        self.assigned: dict[int, Held] = {}  # variables that had no value, and are given one
+        self.assigned: dict[int, Held] = {}  # what variables begin with that are given another kind
         self.unknown: dict[int, Any] = {}  # those that have none at the end either, and why
         self.kinds: dict[Key, Any] = {}  # of leaves, of which kind of number they are; None: of none
         self.appended: Any = None
@@ -298,7 +298,7 @@ class LoopState:
         if again:
             raise AgainError
         for slot in self.slots:
-            slot.end = Held.of(slot.held.name, self._end(slot, found, changed))
+            slot.end = Held.of(slot.held.name, promoted(self._end(slot, found, changed), slot.held.value))
             self._check(slot.held, slot.end)
         self._check_arrays(log)
         self.appended = Appended(self, rows, known)
@@ -343,8 +343,10 @@ class LoopState:
         again = False
         for n, (was, value) in enumerate(zip(self.held, found, strict=True)):
             if not was.absent or self.gathering[n]:
-                continue
-            if isinstance(value, Undefined):
+                held = None if self.gathering[n] else begun(was, value)
+                if held is not None:
+                    self.assigned[n], again = held, True
+            elif isinstance(value, Undefined):
                 self.unknown[n] = value
             elif "." in was.name:
                 raise ControlFlowError(
@@ -352,7 +354,7 @@ class LoopState:
                     "does not go at all; give it one before the loop"
                 )
             elif not was.lost or self.goes:  # else Python has a value where it does not go at all
-                self.assigned[n] = Held.of(was.name, value)
+                self.assigned[n] = first(was.name, value, self.goes)
                 again = True
         for n, value in enumerate(found):
             if (n,) in self.places or self.gathering[n] or self.held[n].absent or value is self.before[n]:

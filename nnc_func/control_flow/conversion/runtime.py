@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import functools
+import os
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from contextvars import ContextVar
 from threading import RLock
-from types import BuiltinMethodType, CodeType, FunctionType, MethodType
+from types import BuiltinMethodType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from nnc_func.control_flow.attempts import noting
+from nnc_func.control_flow.attempts import noting, trial
 from nnc_func.control_flow.conversion.builtin_functions import (
     COMPARISONS,
     SymbolicRange,
@@ -25,6 +27,7 @@ from nnc_func.control_flow.conversion.names import CHANGING, STACKING
 from nnc_func.control_flow.conversion.number_kinds import kind_of, stands_for
 from nnc_func.control_flow.conversion.numbers import computed, signed
 from nnc_func.control_flow.conversion.objects import goes_without_effect, is_computed, is_inherited
+from nnc_func.control_flow.conversion.optionals import OrNone, Perhaps, present
 from nnc_func.control_flow.conversion.sources import (
     Source,
     rows_of,
@@ -41,6 +44,12 @@ from nnc_func.graph.tensors.tensor import Tensor
 from nnc_func.tree import flatten
 
 ALONE = (lambda over: sys.getrefcount(over))(object())  # so many references has what only its caller's expression has
+ASKED = object()
+_trying: ContextVar[bool] = ContextVar("trying", default=False)
+
+
+class _AskedError(Exception):
+    """What is computed always reads a variable that may have no value."""
 
 
 class Control:
@@ -196,18 +205,48 @@ class Control:
         """What a function returns before it has returned."""
         return Unreached("that is returned")
 
-    def defined(self, value: Any) -> Any:
-        """The value of a variable that may have none.
+    def defined(self, value: Any, name: str = "") -> Any:
+        """The value of a variable that may have none; whether it has one may be asked during the run.
 
         Raises
         ------
         UndefinedVariableError
             It has none.
         """
+        if isinstance(value, Perhaps):
+            if _trying.get():
+                raise _AskedError
+            while isinstance(value, Perhaps):
+                with identities() as known:
+                    value = present(value, name, os.path.basename(users_line()), known)
         if isinstance(value, Undefined):
             with noting():
                 raise value.error()
         return value
+
+    def is_none(self, value: Any, name: str) -> Any:
+        """``value is None``, of a variable: a tensor, where one decides."""
+        if type(value) is Perhaps:
+            with identities() as known:
+                value = present(value, name, os.path.basename(users_line()), known)
+        if type(value) is OrNone:
+            return self.negated(value.there)
+        return self.defined(value, name) is None
+
+    def got(self, owner: Any, name: str) -> Any:
+        """``owner.name``: a property of a user's is a function of his."""
+        found = _property(owner, name)
+        if found is None:
+            return getattr(owner, name)
+        return self.callee(found.fget)(owner.__self__ if type(owner) is super else owner)  # type: ignore[attr-defined]
+
+    def put(self, value: Any, owner: Any, name: str) -> None:
+        """``owner.name = value``, too."""
+        found = _property(owner, name)
+        if found is None or found.fset is None:
+            setattr(owner, name, value)
+        else:
+            self.callee(found.fset)(owner, value)
 
     def attribute(self, owner: Any, name: str) -> Any:
         """``owner.name``, as part of the state; None where its class decides what that is (`objects.is_computed`)."""
@@ -263,8 +302,8 @@ class Control:
     def _logical(self, first: Tensor, second: Callable[[], Any], cheap: bool, conjunction: bool) -> Any:
         stack, decides = first.stack, truth(first)
         where = Where(second.__code__.co_filename, second.__code__.co_firstlineno)
-        if cheap and first.dtype.kind == "b":
-            other = second()
+        other = self._without_asking(second) if cheap and first.dtype.kind == "b" else ASKED
+        if other is not ASKED:
             if isinstance(other, Tensor) and other.dtype.kind == "b":
                 name = stack.ops.logical_and if conjunction else stack.ops.logical_or
                 return name(decides, truth(other))
@@ -280,6 +319,17 @@ class Control:
         if conjunction:
             return staged_choice(decides, rest, lambda: as_is, where)
         return staged_choice(decides, lambda: as_is, rest, where)
+
+    def _without_asking(self, second: Callable[[], Any]) -> Any:
+        """An operand that may as well be computed always; ASKED where it reads a variable that may have no value."""
+        token = _trying.set(True)
+        try:
+            with trial():
+                return second()
+        except _AskedError:
+            return ASKED
+        finally:
+            _trying.reset(token)
 
     def negated(self, value: Any) -> Any:
         """``not``."""
@@ -414,6 +464,18 @@ class _At:
 
     def __init__(self, line: int) -> None:
         self.lineno = line
+
+
+def _property(owner: Any, name: str) -> property | None:
+    """The property of a class that computes an attribute; None: it is another one."""
+    if isinstance(owner, (Tensor, ModuleType)):
+        return None
+    classes = type(owner).__mro__
+    if type(owner) is super:
+        classes = owner.__self_class__.__mro__  # type: ignore[attr-defined]
+        classes = classes[classes.index(owner.__thisclass__) + 1 :]  # type: ignore[attr-defined]
+    found = next((each.__dict__[name] for each in classes if name in each.__dict__), None)
+    return found if type(found) is property and found.fget is not None else None
 
 
 def _nothing() -> None:

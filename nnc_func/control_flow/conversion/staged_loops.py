@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,8 @@ from nnc_func.control_flow.conversion.number_kinds import common_dtype, is_numbe
 from nnc_func.control_flow.conversion.objects import Objects
 from nnc_func.control_flow.conversion.sources import Source
 from nnc_func.control_flow.conversion.staging import Where, truth, within_staged
-from nnc_func.control_flow.conversion.values import UNREADABLE, Get, Held, Rows, Set, moving
+from nnc_func.control_flow.conversion.values import UNREADABLE, Get, Held, Rows, Set
+from nnc_func.control_flow.messages import traced_always
 from nnc_func.control_flow.steps import in_order
 from nnc_func.control_flow.tracing import SCALARS, TracedBody, aval_of, tensor_of, traced
 from nnc_func.errors import ControlFlowError, OperatorError
@@ -120,8 +122,10 @@ class StagedLoop:
         """
         if self.source is not None and self.source.count is None and self.source.length == 0:
             return
+        why = f"the body of the loop at {self.where} is traced, whether it goes at all, as a tensor decides, or not"
         try:
-            with within_staged(self.where), identities(), noting():
+            in_words = nullcontext() if self.goes else traced_always(why)
+            with within_staged(self.where), identities(), noting(), in_words:
                 after = self._after(first)
         except BaseException:
             self.put(self.before)
@@ -230,21 +234,12 @@ class StagedLoop:
         )
 
     def _begin(self) -> None:
-        """Let variables that have no value, and are given one, begin with zeros of the shapes that they have then."""
-        for n, now in self.state.assigned.items():
-            self.held[n] = Held.of(now.name, now.built([self._zero(leaf) for leaf in now.leaves]))
+        """Let variables that have no value, or None, and are given one, begin with zeros of its shapes."""
+        for n, held in self.state.assigned.items():
+            self.held[n] = held
             self.state.places[n,] = None
             self.state.firm.add((n,))
         self.state.assigned.clear()
-
-    def _zero(self, leaf: Any) -> Any:
-        if type(leaf) in SCALARS:
-            return type(leaf)(0)
-        if not moving(leaf):
-            return leaf
-        if isinstance(leaf, Tensor):
-            return self.stack.ops.full(shape=leaf.shape, value=0, dtype=leaf.dtype)
-        return self.stack.asarray(np.zeros_like(leaf))
 
     def _after(self, asked: Tensor | None) -> list[Any]:
         stack = self.stack

@@ -231,7 +231,8 @@ class Tensor(Methods):
         if not known(extent):
             raise ShapeError(
                 f"{what} of a tensor of shape {self.shape}: its first extent, {extent}, is not known before the "
-                "program is called. Apply operators to the whole axis (a sum, a scan), or give the input a known extent"
+                "program is called. Compute with x.shape[0], apply operators to the whole axis (a sum, a scan), or "
+                "give the input a known extent"
             )
         return extent
 
