@@ -228,7 +228,7 @@ def _is_extent(value: Any) -> bool:
 def _computed(name: str, a: Any, b: Any) -> Dim:
     """What is no extent, where it can be a tensor; what is left to another operand, which may be one."""
     if not (isinstance(a, (Number, Dim)) and isinstance(b, (Number, Dim))):
-        return NotImplemented
+        return NotImplemented  # type: ignore[no-any-return]
     compute = _compute.get()
     if compute is not None:
         return cast("Dim", compute(name, a, b))
