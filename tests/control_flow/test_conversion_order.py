@@ -14,7 +14,7 @@ import pytest
 
 import nnc_func as nnc
 from nnc_func.control_flow.conversion.runtime import convert
-from nnc_func.errors import ControlFlowError, TracingError
+from nnc_func.errors import ControlFlowError, TracingError, UndefinedVariableError
 
 STACKS = {"eager": nnc.eager(), "lazy": nnc.lazy()}
 each_stack = pytest.mark.parametrize("stack", STACKS.values(), ids=STACKS)
@@ -237,6 +237,45 @@ def of_a_kind(xs: Any) -> Any:
     return xs * (2.0 if hasattr(n, "shape") else 3.0)
 
 
+def two_names_of_one_list(xs: Any) -> Any:
+    current = [xs[0]]
+    previous = current
+    for x in xs:
+        previous = current
+        current = [current[0] + x]
+    return previous[0] * 10 + current[0]
+
+
+def the_best_so_far(xs: Any) -> Any:
+    p = {"w": xs[0]}
+    best = p
+    for x in xs:
+        p = {"w": p["w"] + x * (1 if x.sum() > 3 else -2)}
+        if p["w"].sum() > best["w"].sum():
+            best = p
+    return best["w"] * 10 + p["w"]
+
+
+def rows_that_begin_as_one(xs: Any) -> Any:
+    rows = [[xs[0], xs[1]]] * 2
+    h = c = [xs[0] * 0]
+    for x in xs:
+        rows = [[rows[0][0] + x, rows[0][1]], [rows[1][0], rows[1][1] * 2 + x]]
+        h = [h[0] * 0.5 + x]
+        c = [c[0] * 2 + h[0]]
+    return rows[0][0] + rows[0][1] * 2 + rows[1][0] * 4 + rows[1][1] * 8 + h[0] * 16 + c[0] * 32
+
+
+def one_list_after_each_time(xs: Any) -> Any:
+    a = [xs[0]]
+    b = a
+    for x in xs:
+        a = [x]
+        b = a
+    b[0] = xs[1]
+    return a[0]
+
+
 @dataclass(frozen=True)
 class State:
     """Of a loop, as researchers write it."""
@@ -270,7 +309,7 @@ class Counter:
 RIGHT = [
     a_function_of_that_name, rows_of_numbers, a_list_of_numbers_beside, within_a_lambda, by_functions_of_python,
     one_of_several, a_property_is_not_read, of_a_kind,
-    a_state_that_is_replaced,
+    a_state_that_is_replaced, two_names_of_one_list, the_best_so_far, rows_that_begin_as_one, one_list_after_each_time,
 ]  # fmt: skip
 GIVEN = [np.arange(6.0).reshape(3, 2), -np.arange(6.0).reshape(3, 2) - 1]
 
@@ -346,6 +385,41 @@ def a_row_that_is_carried(xs: Any) -> Any:
 def a_text_as_a_key(xs: Any) -> Any:
     n = 1 if xs.sum() > 0 else 2
     return xs * {"k1": 10.0, "k2": 20.0}.get(f"k{n}", 0.0)
+
+
+def a_text_of_a_tuple(xs: Any) -> Any:
+    n = 1 if xs.sum() > 0 else 2
+    return xs * {"(1, 0)": 10.0}.get(str((n, 0)), 0.0)
+
+
+def a_text_filled(xs: Any) -> Any:
+    n = 1 if xs.sum() > 0 else 2
+    return xs * {"1-0": 10.0}.get("%s-%s" % (n, 0), 0.0)  # noqa: UP031
+
+
+def texts_joined(xs: Any) -> Any:
+    n = 1 if xs.sum() > 0 else 2
+    return xs * {"1-0": 10.0}.get("-".join(map(str, [n, 0])), 0.0)
+
+
+def equal_and_not_the_same(xs: Any) -> Any:
+    s = SimpleNamespace(a=1)
+    best = s
+    if xs.sum() > 0:
+        best = SimpleNamespace(a=1)
+    s.a = 2
+    return xs * best.a
+
+
+def lists_that_may_be_one(xs: Any) -> Any:
+    a, b = [xs[0]], [xs[1]]
+    n = xs.sum()
+    while n < 3:
+        a = [a[0] + 1]
+        b = a
+        n = n + 1
+    b[0] = xs[2]
+    return a[0]
 
 
 def a_text_of_a_template(xs: Any) -> Any:
@@ -431,6 +505,11 @@ REFUSED = [
     (the_last_one_is_carried, "has appended to outs, so that the list would not see it"),
     (a_row_that_is_carried, "has appended to outs, so that the list would not see it"),
     (a_text_as_a_key, "a text of a number that a tensor decides"),
+    (a_text_of_a_tuple, "a text of a number that a tensor decides"),
+    (a_text_filled, "a text of a number that a tensor decides"),
+    (texts_joined, "a text of a number that a tensor decides"),
+    (equal_and_not_the_same, "elsewhere, which is no tensor"),
+    (lists_that_may_be_one, "writes into a list, and which list that is decides a tensor"),
     (a_text_of_a_template, "a text of a number that a tensor decides"),
     (a_fraction_as_a_key, "a number that a tensor decides is looked up in a dict or a set"),
     (a_key_that_is_tried, "a number that a tensor decides is looked up in a dict or a set"),
@@ -447,7 +526,7 @@ REFUSED = [
 @pytest.mark.parametrize(("f", "said"), REFUSED, ids=lambda each: getattr(each, "__name__", ""))
 def test_it_is_refused(stack: Any, f: Callable[..., Any], said: str) -> None:
     for xs in GIVEN:
-        with pytest.raises((ControlFlowError, TracingError), match=re.escape(said)):
+        with pytest.raises((ControlFlowError, TracingError, UndefinedVariableError), match=re.escape(said)):
             stack.jit(f, control_flow=True)(xs)
 
 

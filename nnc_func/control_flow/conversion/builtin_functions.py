@@ -23,7 +23,7 @@ from nnc_func.control_flow.conversion.sources import (
     together,
 )  # fmt: skip
 from nnc_func.control_flow.conversion.staging import truth
-from nnc_func.control_flow.conversion.texts import format_of, repr_of, text_of
+from nnc_func.control_flow.conversion.texts import format_of, printed, repr_of, text_of
 from nnc_func.control_flow.conversion.users import users_line
 from nnc_func.control_flow.conversion.values import Rows
 from nnc_func.control_flow.tracing import SCALARS
@@ -66,7 +66,7 @@ def is_instance(value: Any, kinds: Any) -> bool:
     return bool(_said_of(kind, lambda each: issubclass(each, kinds), f"isinstance(…, {kinds})"))
 
 
-def type_of(*given: Any, **keywords: Any) -> Any:
+def kind_asked(*given: Any, **keywords: Any) -> Any:
     """`type`: that of a number that a tensor decides is the one that it has in Python."""
     kind = kind_of(given[0]) if len(given) == 1 and isinstance(given[0], Tensor) else None
     return type(*given, **keywords) if kind is None else _said_of(kind, lambda each: each, "type(…)")
@@ -76,6 +76,13 @@ def has_attribute(value: Any, name: str) -> bool:
     """`hasattr`: a number that a tensor decides has what it has in Python."""
     kind = kind_of(value) if isinstance(value, Tensor) else None
     return hasattr(value, name) if kind is None else _said_of(kind, lambda each: hasattr(each, name), "hasattr(…)")
+
+
+def attribute_of(value: Any, name: str, *default: Any) -> Any:
+    """`getattr`, with a default as that of the number that a tensor decides."""
+    if default and not has_attribute(value, name):
+        return default[0]
+    return getattr(value, name, *default)
 
 
 def _said_of(kind: Any, asked: Callable[[type], Any], what: str) -> Any:
@@ -260,9 +267,9 @@ COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
     "NotIn": not_contained,
 }
 BUILTINS: dict[Any, Any] = {
-    range: range_of, enumerate: enumerated, zip: zipped, reversed: turned, isinstance: is_instance, type: type_of,
-    hasattr: has_attribute, str: text_of, repr: repr_of, format: format_of, abs: _absolute, sum: _sum, pow: _power,
-    divmod: _divided, round: _rounded, any: _any, all: _all, bool: _bool,
+    range: range_of, enumerate: enumerated, zip: zipped, reversed: turned, isinstance: is_instance, type: kind_asked,
+    hasattr: has_attribute, getattr: attribute_of, print: printed, str: text_of, repr: repr_of, format: format_of,
+    abs: _absolute, sum: _sum, pow: _power, divmod: _divided, round: _rounded, any: _any, all: _all, bool: _bool,
     max: partial(_extreme, max, "Gt"), min: partial(_extreme, min, "Lt"),
     int: partial(_converted, int, "int64"), float: partial(_converted, float, "float64"),
 }  # fmt: skip

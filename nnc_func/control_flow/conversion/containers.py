@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from nnc_func.control_flow.conversion.identities import Identities
+from nnc_func.control_flow.conversion.loop_pairs import AgainError
 from nnc_func.control_flow.conversion.objects import content, is_same
 from nnc_func.control_flow.conversion.values import Rows
 from nnc_func.errors import ControlFlowError
@@ -95,3 +96,22 @@ def part_containers(state: LoopState, slot: Slot, value: Any, known: Identities)
         outer += [other for other in known.possible(each) if other in state.objects]
     for _, each in containers(value, ""):
         known.part(each, outer, state.where)
+
+
+def part_copies(state: LoopState) -> None:
+    """Find containers that are one in several places before a loop, and are not at the end of a time.
+
+    Raises
+    ------
+    AgainError
+        There are more than was known: the body is traced with one for each place.
+    """
+    ends: dict[int, set[int]] = {}
+    for slot in state.slots:
+        last = dict(containers(slot.end.value, ""))
+        for path, each in containers(slot.held.value, ""):
+            ends.setdefault(id(each), set()).add(id(last.get(path)))
+    found = {key for key, others in ends.items() if len(others) > 1}
+    if not found <= state.parted:
+        state.parted |= found
+        raise AgainError

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from itertools import islice
+from types import CodeType
 from typing import Any
 from weakref import ref
 
@@ -20,7 +21,8 @@ from attrs import define, field
 from nnc_func.control_flow.attempts import attempts, first_failure, noting
 from nnc_func.control_flow.conversion.number_kinds import kind_of
 from nnc_func.control_flow.conversion.objects import MOST_BYTES, content, inherited, is_same
-from nnc_func.control_flow.conversion.users import users_line
+from nnc_func.control_flow.conversion.texts import text_of_number
+from nnc_func.control_flow.conversion.users import is_users, users_line
 from nnc_func.control_flow.tracing import SCALARS
 from nnc_func.errors import ControlFlowError, NncError, TracedFunctionError, TracingError
 from nnc_func.graph.tensors.tensor import Tensor, written
@@ -158,6 +160,18 @@ class Identities:
                     "yet: compare it, k == 1, take from a tensor, table[k], or choose by ops.where"
                 )
         return object.__hash__(tensor)
+
+    def text(self, tensor: Tensor, plain: str, asks: CodeType) -> str:
+        """The text of a tensor of one element: that of the number for which it stands.
+
+        Parameters
+        ----------
+        plain
+            That of the tensor.
+        asks
+            The code that asks for it, itself or by a function of Python.
+        """
+        return text_of_number(tensor, plain, is_users(asks))
 
     def give(self, tensor: Tensor, value: Tensor) -> None:
         """Give a tensor a value, as if it had been written into it."""

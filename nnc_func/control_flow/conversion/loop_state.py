@@ -11,8 +11,8 @@ from attrs import define, field, frozen
 from nnc_func.autodiff.traced import Traced
 from nnc_func.control_flow.conversion.appended import Appended
 from nnc_func.control_flow.conversion.arrays import Arrays, possible_arrays
-from nnc_func.control_flow.conversion.containers import check_containers, part_containers
-from nnc_func.control_flow.conversion.copies import Copies
+from nnc_func.control_flow.conversion.containers import check_containers, part_containers, part_copies
+from nnc_func.control_flow.conversion.copies import Copies, Results
 from nnc_func.control_flow.conversion.identities import Identities, Log
 from nnc_func.control_flow.conversion.loop_pairs import (
     FIRST,
@@ -100,6 +100,7 @@ class LoopState:
         self.goes = goes
         self.assigned: dict[int, Held] = {}  # what variables begin with that are given another kind
         self.unknown: dict[int, Any] = {}  # those that have none at the end either, and why
+        self.parted: set[int] = set()  # containers that are one in several places, but not at later times
         self.kinds: dict[Key, Any] = {}  # of leaves, of which kind of number they are; None: of none
         self.appended: Any = None
         self.kept: set[Key] = set()  # leaves that are at the end of a time what they are at its beginning
@@ -228,7 +229,7 @@ class LoopState:
         for n, each in enumerate(self.held):
             if each.absent:
                 variables[n] = each.value
-        self.copies = Copies(lambda leaf: next(rest) if moving(leaf) else leaf)
+        self.copies = Copies(lambda leaf: next(rest) if moving(leaf) else leaf, self.parted)
         contents: dict[int, Any] = {}
         for slot in self.slots:
             slot.root = self.copies.of(slot.held.value)
@@ -300,6 +301,7 @@ class LoopState:
         for slot in self.slots:
             slot.end = Held.of(slot.held.name, promoted(self._end(slot, found, changed), slot.held.value))
             self._check(slot.held, slot.end)
+        part_copies(self)
         self._check_arrays(log)
         self.appended = Appended(self, rows, known)
         check_containers(self, touched or set(), bool(grown), known)
@@ -497,6 +499,7 @@ class LoopState:
             {},
         )
         contents: dict[int, Any] = {}
+        results = Results()
         for slot in self.slots:
             given = {i: next(rest) for i in slot.moving}
             for i in given:
@@ -513,7 +516,7 @@ class LoopState:
                     known.name(given[i], (LATER, str(self.where), *key))
             leaves = [given.get(i, leaf) for i, leaf in enumerate(slot.held.leaves)]
             whole = all(a is b for a, b in zip(leaves, slot.held.leaves, strict=True)) and slot.end.value is slot.root
-            value = slot.held.value if whole else Copies(_following(leaves)).of(slot.held.value)
+            value = slot.held.value if whole else results.of(slot.held.value, slot.end.value, iter(leaves))
             if not whole:
                 part_containers(self, slot, value, known)
             if len(slot.key) == 1:
@@ -521,6 +524,8 @@ class LoopState:
             else:
                 n, part = slot.key
                 contents.setdefault(n, self.contents[n].copy())[part] = value
+        for one, two in results.possibly_one(self.goes):
+            known.part(one, [two], self.where)
         for n, each in contents.items():
             known.check(self.objects.found[n][0], f"the loop at {self.where}")
             self.objects.put(n, each)
@@ -537,9 +542,3 @@ class LoopState:
 def _keys(content: Any) -> Any:
     """By what the parts of an object's content are found."""
     return content if isinstance(content, dict) else range(len(content)) if isinstance(content, list) else ()
-
-
-def _following(leaves: Sequence[Any]) -> Any:
-    """What gives one of some leaves after the other."""
-    rest = iter(leaves)
-    return lambda _: next(rest)

@@ -10,7 +10,9 @@ from typing import Any
 from nnc_func.control_flow.attempts import noting
 from nnc_func.control_flow.conversion.identities import known_identities
 from nnc_func.control_flow.conversion.number_kinds import Kind, common_dtype, is_number, kind_of, standing, stands_for
+from nnc_func.control_flow.conversion.texts import filled
 from nnc_func.control_flow.conversion.users import users_line
+from nnc_func.control_flow.tracing import SCALARS
 from nnc_func.errors import ControlFlowError
 from nnc_func.graph.tensors.tensor import Tensor
 
@@ -27,6 +29,7 @@ PLAIN: dict[str, Callable[[Any, Any], Any]] = {
 SIGNS: dict[str, Callable[[Any], Any]] = {name: getattr(operator, f"__{each}__") for name, each in ONE.items()}
 IN_PLACE: dict[str, Callable[[Any, Any], Any]] = {name: getattr(operator, f"__i{each}__") for name, each in TWO.items()}
 REPEATED = {list, tuple, str}
+NO_NUMBERS = {*REPEATED, dict, set, frozenset, type(None), bytes}
 
 
 def computed(name: str, in_place: bool, one: Any, other: Any) -> Any:
@@ -49,8 +52,13 @@ def computed(name: str, in_place: bool, one: Any, other: Any) -> Any:
         _check_repeated(one, other)
     if in_place and (known := known_identities()) is not None and id(one) in known.parted:
         known.check(one, users_line())
+    if name == "Mod" and type(one) is str:
+        return filled(one, other)
     if id(one) not in standing and id(other) not in standing:
         return f(one, other)
+    for number, beside in ((one, other), (other, one)):
+        if type(beside) in NO_NUMBERS and (kind := kind_of(number)) in SCALARS:
+            return f(kind(), other) if number is one else f(one, kind())
     tensors = isinstance(one, Tensor), isinstance(other, Tensor)
     kinds, weak = (kind_of(one), kind_of(other)), (is_number(one), is_number(other))
     if all(weak):

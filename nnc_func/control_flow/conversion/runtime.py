@@ -19,6 +19,7 @@ from nnc_func.control_flow.conversion.builtin_functions import (
     COMPARISONS,
     SymbolicRange,
     builtin,
+    kind_asked,
     tensor_among,
 )  # fmt: skip
 from nnc_func.control_flow.conversion.exits import UnsupportedError
@@ -237,7 +238,7 @@ class Control:
         """``owner.name``: a property of a user's is a function of his."""
         found = _property(owner, name)
         if found is None:
-            return getattr(owner, name)
+            return kind_asked(owner) if name == "__class__" else getattr(owner, name)
         return self.callee(found.fget)(owner.__self__ if type(owner) is super else owner)  # type: ignore[attr-defined]
 
     def put(self, value: Any, owner: Any, name: str) -> None:
@@ -364,8 +365,8 @@ class Control:
         if kind is BuiltinMethodType:
             if f.__name__ in CHANGING:
                 self.written(f.__self__)
-            if type(f.__self__) is str and f.__name__ == "format":
-                return functools.partial(formatted, f.__self__)
+            if isinstance(f.__self__, str) and f.__name__ in ("format", "format_map", "join"):
+                return functools.partial(formatted, f)
             return builtin(f)
         if kind is MethodType:
             if type(f.__func__) is not FunctionType:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextvars import ContextVar
 from typing import Any
 
 from nnc_func.control_flow.attempts import noting
@@ -56,48 +58,96 @@ for _name in vars(str):
         setattr(UnknownText, _name, _refusing(_name))
 
 
+_met: ContextVar[list[Tensor] | None] = ContextVar("met", default=None)
+
+
+def text_of_number(tensor: Tensor, plain: str, is_asked: bool) -> str:
+    """The text of a number for which a tensor stands.
+
+    Parameters
+    ----------
+    plain
+        That of the tensor.
+    is_asked
+        Whether a user's code asks for it by a function of Python, such as ``repr((n, 1))``.
+
+    Raises
+    ------
+    ControlFlowError
+        It is not known.
+    """
+    kind, met = kind_of(tensor), _met.get()
+    if kind is None:
+        return plain
+    if kind in SCALARS and hasattr(tensor.value, "__dlpack__"):
+        return repr(kind(tensor.item()))
+    if met is not None:
+        met.append(tensor)
+    elif is_asked:
+        with noting():
+            raise ControlFlowError(
+                f"{users_line()} asks for the text of a number that a tensor decides, which is not known: show it by "
+                "itself, print(n) or f'{n}', or make it a tensor from the beginning"
+            )
+    return plain
+
+
+def _text(made: Callable[[], str]) -> str:
+    """A text that something makes; whether a number is in it that is not known, is seen."""
+    met: list[Tensor] = []
+    token = _met.set(met)
+    try:
+        found = made()
+    finally:
+        _met.reset(token)
+    return UnknownText(str.__str__(found)) if met or type(found) is UnknownText else found
+
+
 def _known(value: Any) -> Any:
     """A number of Python that is known; else what it is."""
-    kind = kind_of(value)
+    kind = kind_of(value) if isinstance(value, Tensor) else None
     return kind(value.item()) if kind in SCALARS and hasattr(value.value, "__dlpack__") else value
-
-
-def _text(text: str, *parts: Any) -> str:
-    unknown = any(isinstance(each, Tensor) and kind_of(each) is not None for each in parts)
-    return UnknownText(text) if unknown or any(type(each) is UnknownText for each in parts) else text
 
 
 def text_of(*given: Any, **keywords: Any) -> str:
     """`str`."""
-    if len(given) != 1 or not isinstance(given[0], (Tensor, UnknownText)):
-        return str(*given, **keywords)
-    value = _known(given[0])
-    return _text(str.__str__(value) if type(value) is UnknownText else str(value), value)
+    if len(given) == 1 and type(given[0]) is UnknownText:
+        return given[0]
+    return _text(lambda: str(*given, **keywords))
 
 
 def repr_of(value: Any) -> str:
     """`repr`."""
-    value = _known(value) if isinstance(value, Tensor) else value
-    return _text(repr(value), value)
+    return _text(lambda: repr(value))
 
 
 def format_of(value: Any, specification: str = "", conversion: int = -1) -> str:
     """`format`, and what stands between braces in a text."""
-    if conversion in (ord("r"), ord("a")):
-        value = repr_of(value) if conversion == ord("r") else ascii(value)
-    elif conversion == ord("s"):
-        value = text_of(value)
-    value = _known(value) if isinstance(value, Tensor) else value
-    return _text(format(value, specification), value)
+    if conversion != -1:
+        value = {"r": repr_of, "s": text_of, "a": ascii}[chr(conversion)](value)
+    if type(value) is UnknownText:
+        return UnknownText(format(str.__str__(value), specification))
+    return _text(lambda: format(_known(value), specification))
 
 
 def joined(*parts: str) -> str:
     """The parts of a text with braces."""
-    return _text("".join([str.__str__(each) for each in parts]), *parts)
+    found = "".join([str.__str__(each) for each in parts])
+    return UnknownText(found) if any(type(each) is UnknownText for each in parts) else found
 
 
-def formatted(template: str, *given: Any, **keywords: Any) -> str:
-    """``template.format(...)``."""
-    given = tuple([_known(each) if isinstance(each, Tensor) else each for each in given])
-    keywords = {name: _known(each) if isinstance(each, Tensor) else each for name, each in keywords.items()}
-    return _text(template.format(*given, **keywords), *given, *keywords.values())
+def formatted(method: Callable[..., str], *given: Any, **keywords: Any) -> str:
+    """``template.format(...)``, `format_map`, `join`."""
+    numbers = {name: _known(each) for name, each in keywords.items()}
+    return _text(lambda: method(*map(_known, given), **numbers))
+
+
+def filled(template: str, value: Any) -> str:
+    """``template % value``."""
+    given = tuple(map(_known, value)) if type(value) is tuple else _known(value)
+    return _text(lambda: template % given)
+
+
+def printed(*given: Any, **keywords: Any) -> None:
+    """`print`."""
+    print(*(each if type(each) is str else str.__str__(text_of(each)) for each in given), **keywords)

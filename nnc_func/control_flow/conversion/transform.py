@@ -317,6 +317,7 @@ class Converter(ast.NodeTransformer):
         target, unsure, name = node.target, id(node) in self.unsure, type(node.op).__name__
         begin: list[ast.stmt] = []
         temporary: list[str] = []
+        computes = isinstance(target, ast.Attribute) and self._may_compute(target)
 
         def once(what: str, value: ast.expr) -> ast.expr:
             """A name for a value."""
@@ -333,6 +334,7 @@ class Converter(ast.NodeTransformer):
         elif isinstance(target, ast.Attribute):
             owner = once("owner", self.visit(target.value))
             now = ast.Attribute(owner, target.attr, ast.Load())
+            now = self._call("got", [owner, ast.Constant(target.attr)], node) if computes else now
             target = ast.Attribute(self._call("written", [owner], node), target.attr, ast.Store())
         else:
             owner, key = once("owner", self.visit(target.value)), once("key", self._key(self.visit(target.slice)))
@@ -342,6 +344,9 @@ class Converter(ast.NodeTransformer):
         end = [self._at(ast.Delete(names), node)] if names else []  # else they would be others that have it
         if name in TWO:
             found = self._call("computed", [ast.Constant(name), ast.Constant(True), now, value], node)
+            if isinstance(target, ast.Attribute) and computes:
+                put = self._call("put", [found, target.value, ast.Constant(target.attr)], node)
+                return [*begin, self._at(ast.Expr(put), node), *end]
             return [*begin, self._at(ast.Assign([target], found), node), *end]
         return [*begin, self._at(ast.AugAssign(target, node.op, value), node), *end]
 
@@ -418,7 +423,9 @@ class Converter(ast.NodeTransformer):
     def _may_compute(self, node: ast.Attribute) -> bool:
         """Whether a user's class may compute an attribute: not of a module, or of what is global."""
         root = place(node.value)
-        return not node.attr.startswith("__") and (root is None or root.split(".")[0] in self.known)
+        if node.attr.startswith("__") and node.attr != "__class__":
+            return False
+        return root is None or root.split(".")[0] in self.known
 
     def visit_Subscript(self, node: ast.Subscript) -> Any:
         """``x[i] = …``: what x is may be a matter of a tensor."""

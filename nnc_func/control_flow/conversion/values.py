@@ -10,6 +10,7 @@ from attrs import define
 
 from nnc_func.control_flow.tracing import SCALARS
 from nnc_func.errors import ControlFlowError, UndefinedVariableError
+from nnc_func.facets.dims import Dim
 from nnc_func.graph.tensors.tensor import Tensor
 from nnc_func.tree import Structure, exact, flatten, has_fields
 
@@ -148,18 +149,18 @@ def of_fields(value: Any) -> str:
     return f"; where the fields of a {type(value).__name__} are tensors, say so in its class: is_tree = True"
 
 
+CONSTANTS = (*SCALARS, np.generic, str, bytes, range, slice, np.dtype, Dim)
+
+
 def same(one: Any, other: Any) -> bool:
     """Whether two leaves are one value, as far as Python knows."""
     if one is other:
         return True
     if isinstance(one, Tensor) and isinstance(other, Tensor):
         return one.value is other.value
-    if type(one) is not type(other) or isinstance(one, (Tensor, np.ndarray)):
-        return False
-    try:
-        return bool(one == other) and exact(one) == exact(other)
-    except Exception:  # what compares as it likes is compared by identity
-        return False
+    if type(one) is not type(other) or not isinstance(one, CONSTANTS):
+        return False  # two objects may be written into
+    return bool(one == other) and exact(one) == exact(other)
 
 
 @define(eq=False)

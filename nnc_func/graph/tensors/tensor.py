@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from operator import attrgetter
@@ -345,7 +346,8 @@ class Tensor(Methods):
         return self.to_formula()._repr_latex_() if is_small(self.value) else None
 
     def __repr__(self) -> str:
-        return f"Tensor({self.aval!r}{_shown(self)})"
+        plain, listener = f"Tensor({self.aval!r}{_shown(self)})", written.get()
+        return plain if listener is None or self.shape else listener.text(self, plain, sys._getframe(1).f_code)
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         printer.text(repr(self))
@@ -358,7 +360,7 @@ _WITH_AVAL = frozenset((Node, Result))
 written: ContextVar[Any] = ContextVar("written", default=None)
 """Is called with each tensor that was written into, the value that it had, and what held that.
 
-Its method `key` gives the hash of a tensor of one element.
+Its methods `key` and `text` give the hash and the text of a tensor of one element.
 """
 _making = RLock()  # of results' nodes; amid it the collector may run what needs another
 
