@@ -328,7 +328,8 @@ class Stack(Derivatives):
     def asarray(self, value: Any, dtype: Any = None, place: str | None = None) -> Tensor:
         """A tensor of this stack with that value, in a place of its device; of an unknown extent its number, int64."""
         dtype = as_dtype(dtype) if type(dtype) is str else dtype
-        value = self.ops.full(shape=(), value=value, dtype=dtype or "int64") if type(value) is Dim else value
+        if type(value) is Dim:
+            value = self.bind(CATALOGUE["full"], shape=(), value=value, dtype=dtype or "int64")
         if isinstance(value, Tensor) and value.stack == self and dtype in (None, value.dtype) and place is None:
             return value
         make = self.engine.asarray if "engine" in self._layers else self.device.asarray

@@ -112,7 +112,7 @@ class Dim:
 
     def __add__(self, other: Extent) -> Extent:
         if not _is_extent(other):
-            return _computed("add", self, other)
+            return _computed("add", self, other)  # type: ignore[no-any-return]
         terms = dict(self.terms)
         for m, c in _terms(other).items():
             terms[m] = terms.get(m, 0) + c
@@ -131,7 +131,7 @@ class Dim:
 
     def __mul__(self, other: Extent) -> Extent:
         if not _is_extent(other):
-            return _computed("multiply", self, other)
+            return _computed("multiply", self, other)  # type: ignore[no-any-return]
         terms: dict[Monomial, int] = {}
         others = _terms(other)
         if len(self.terms) * len(others) > MOST_TERMS or _degree(self.terms) + _degree(others) > MOST_FACTORS:
@@ -148,7 +148,7 @@ class Dim:
 
     def __floordiv__(self, other: Extent) -> Extent:
         if not _is_extent(other):
-            return _computed("floor_divide", self, other)
+            return _computed("floor_divide", self, other)  # type: ignore[no-any-return]
         if self == other:
             return 1
         if not isinstance(other, Dim):
@@ -165,7 +165,7 @@ class Dim:
 
     def __rfloordiv__(self, other: int) -> Extent:
         if not _is_extent(other):
-            return _computed("floor_divide", other, self)
+            return _computed("floor_divide", other, self)  # type: ignore[no-any-return]
         return 0 if other == 0 else Dim({(Quotient(Dim({(): other}), self),): 1})
 
     def __str__(self) -> str:

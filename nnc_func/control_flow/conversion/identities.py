@@ -240,11 +240,11 @@ class Identities:
         if error is not None:
             if isinstance(error, NncError) and not isinstance(error, TracedFunctionError):
                 raise error
-            error = error.__cause__ if isinstance(error, TracedFunctionError) else error
+            first: Any = error.__cause__ if isinstance(error, TracedFunctionError) else error
             raise ControlFlowError(
-                f"a block that a tensor decides raises {type(error).__name__}: {error}; the try around it goes on "
+                f"a block that a tensor decides raises {type(first).__name__}: {first}; the try around it goes on "
                 "as if it were taken: let a Python value decide, or ask before, as by `in` or `hasattr`"
-            ) from error
+            ) from first
 
     # --- containers -------------------------------------------------------------------------------------
 
