@@ -12,7 +12,8 @@ import numpy as np
 
 from nnc_func.autodiff.traced import Traced
 from nnc_func.body import Body
-from nnc_func.control_flow.conversion.identities import Identities, known_identities
+from nnc_func.control_flow.conversion.identities import Identities
+from nnc_func.control_flow.conversion.number_kinds import kind_of, stands_for
 from nnc_func.control_flow.conversion.values import Held, moving
 from nnc_func.engine.effects import numbers_of_times
 from nnc_func.graph.ops.branch import NOTHING, branch
@@ -95,9 +96,7 @@ def begun(was: Held, value: Any) -> Held | None:
 
 def _zero(leaf: Any) -> Any:
     if isinstance(leaf, Tensor):
-        made, known = leaf.stack.ops.full(shape=leaf.shape, value=0, dtype=leaf.dtype), known_identities()
-        kind = None if known is None else known.number(leaf)
-        return made if known is None or kind is None else known.stands_for(made, kind)
+        return stands_for(leaf.stack.ops.full(shape=leaf.shape, value=0, dtype=leaf.dtype), kind_of(leaf))
     if isinstance(leaf, (np.ndarray, np.generic)):
         return np.zeros_like(leaf)
     return type(leaf)(0) if moving(leaf) else leaf
@@ -161,9 +160,7 @@ def present(value: Perhaps, name: str, where: str, known: Identities) -> Any:
             index = stack.ops.where(times < 0, 0, index)  # asked each time, and in no loop that goes none
         found = stack.bind(branch, index, *given, bodies=(Body(len(given), (), range(len(given))),), default=False)
     for made, leaf in zip(found, leaves, strict=True):
-        kind = known.number(leaf)
-        if kind is not None:
-            known.stands_for(made, kind)
+        stands_for(made, kind_of(leaf))
         if isinstance(leaf, Tensor):  # who writes into one of them writes into the other
             for other, same in [(leaf, True), *known.partners(leaf)]:
                 known.relate(made, other, same)

@@ -16,16 +16,17 @@ from weakref import WeakKeyDictionary
 
 from nnc_func.control_flow.attempts import noting, trial
 from nnc_func.control_flow.conversion.builtin_functions import (
-    BUILTINS,
     COMPARISONS,
     SymbolicRange,
+    builtin,
     tensor_among,
 )  # fmt: skip
 from nnc_func.control_flow.conversion.exits import UnsupportedError
 from nnc_func.control_flow.conversion.identities import identities, known_identities
 from nnc_func.control_flow.conversion.names import CHANGING, STACKING
+from nnc_func.control_flow.conversion.number_kinds import kind_of, stands_for
 from nnc_func.control_flow.conversion.numbers import computed, signed
-from nnc_func.control_flow.conversion.objects import is_computed, is_inherited
+from nnc_func.control_flow.conversion.objects import goes_without_effect, is_computed, is_inherited
 from nnc_func.control_flow.conversion.optionals import OrNone, Perhaps, present
 from nnc_func.control_flow.conversion.sources import (
     Source,
@@ -35,6 +36,7 @@ from nnc_func.control_flow.conversion.sources import (
 from nnc_func.control_flow.conversion.staged_branches import staged_branch, staged_choice
 from nnc_func.control_flow.conversion.staged_loops import StagedLoop
 from nnc_func.control_flow.conversion.staging import Where, staged, truth
+from nnc_func.control_flow.conversion.texts import format_of, formatted, joined
 from nnc_func.control_flow.conversion.users import is_users, users_line
 from nnc_func.control_flow.conversion.values import Get, Rows, Set, Undefined, Unreached
 from nnc_func.errors import ControlFlowError, ControlFlowWarning
@@ -128,26 +130,30 @@ class Control:
         if isinstance(over, Source):
             return StagedLoop(over.stack, body, get, put, names, lists, exchanged, where, test, over).run()
         shared = isinstance(over, Iterator) and sys.getrefcount(over) > ALONE
-        for n, item in enumerate(over):
-            more = True if test is None else test()
+        items, n = iter(over), 0
+        while isinstance(more := True if test is None else test(), Tensor) or more:
             if isinstance(more, Tensor):
-                if shared:
-                    raise ControlFlowError(
-                        f"the loop at {where} takes from a {type(over).__name__} that something else has, too, and a "
-                        "tensor decides when it ends: what is left of it then is not known; go over a list"
-                    )
                 if type(over) is range:
                     left = over[n:]
                     source = staged_range(more.stack, left.start, left.stop, left.step)
                     return StagedLoop(more.stack, body, get, put, names, lists, exchanged, where, test, source).run(
                         more
                     )
+                if shared or not goes_without_effect(items):
+                    raise ControlFlowError(
+                        f"the loop at {where} takes from a {type(items).__name__} whose state others see, and a tensor "
+                        "decides when it ends: what is left of it then is not known; go over a list, [*x]"
+                    )
+            try:
+                item = next(items)
+            except StopIteration:
+                break
+            n += 1
+            if isinstance(more, Tensor):
                 at = Where(where.file, line, (line, line))
                 staged_branch(more, functools.partial(body, item), _nothing, get, put, names, len(names), at)
-            elif more:
-                body(item)
             else:
-                break
+                body(item)
         return None
 
     def raising(self, line: int) -> None:
@@ -160,18 +166,20 @@ class Control:
             )
 
     def matched(self, subject: Any, line: int) -> Any:
-        """What `match` with ``case True`` or ``case False`` decides by.
+        """What `match` decides by that has ``case True``, ``case False`` or ``case int()``.
 
         Raises
         ------
         ControlFlowError
             It has a tensor of a truth value, which is neither of both.
         """
-        if any(isinstance(leaf, Tensor) and leaf.dtype.kind == "b" for leaf in flatten(subject)[0]):
-            raise ControlFlowError(
-                f"match at line {line} asks whether a tensor is True or False itself, which no tensor is: use if and "
-                "else, or decide by a Python value"
-            )
+        leaves = [leaf for leaf in flatten(subject)[0] if isinstance(leaf, Tensor)]
+        if any(leaf.dtype.kind == "b" or kind_of(leaf) is not None for leaf in leaves):
+            with noting():
+                raise ControlFlowError(
+                    f"match at line {line} asks whether a tensor is True or False itself, or of which kind a number is "
+                    "that a tensor decides, which no tensor is: use if and else, or decide by a Python value"
+                )
         return subject
 
     # --- objects ---------------------------------------------------------------------------------------
@@ -260,7 +268,8 @@ class Control:
             return
         known = known_identities()
         if known is not None and known.inherited.get((id(owner), name), (known, known))[1] is value:
-            delattr(owner, name)
+            if name in vars(owner):
+                delattr(owner, name)
         elif not isinstance(value, Undefined):
             setattr(owner, name, value)
         elif not isinstance(owner, Undefined) and name in getattr(owner, "__dict__", ()):
@@ -326,10 +335,10 @@ class Control:
         """``not``."""
         if not isinstance(value, Tensor):
             return not value
-        with identities() as known:
-            return known.stands_for(value.stack.ops.logical_not(truth(value)), bool)
+        return stands_for(value.stack.ops.logical_not(truth(value)), bool)
 
-    computed, signed = staticmethod(computed), staticmethod(signed)
+    computed, signed, slice = staticmethod(computed), staticmethod(signed), slice
+    joined, format_of = staticmethod(joined), staticmethod(format_of)
 
     def compared(self, names: Sequence[str], left: Any, *rest: Callable[[], Any]) -> Any:
         """``a < b < c``."""
@@ -355,14 +364,16 @@ class Control:
         if kind is BuiltinMethodType:
             if f.__name__ in CHANGING:
                 self.written(f.__self__)
-            return BUILTINS.get(f, f) if f in (isinstance, abs) else f
+            if type(f.__self__) is str and f.__name__ == "format":
+                return functools.partial(formatted, f.__self__)
+            return builtin(f)
         if kind is MethodType:
             if type(f.__func__) is not FunctionType:
                 return f
             found = self.converted(f.__func__)
             return f if found is f.__func__ else MethodType(found, f.__self__)
         if kind is type:
-            return BUILTINS.get(f, f)
+            return builtin(f)
         if kind is functools.partial and type(f.func) is FunctionType:
             found = self.converted(f.func)
             return f if found is f.func else functools.partial(found, *f.args, **f.keywords)
@@ -377,11 +388,18 @@ class Control:
         f = self.callee(f)
         if type(argument) is not Rows:
             return f(*argument, **keywords) if starred else f(argument, **keywords)
-        if getattr(f, "__name__", "") in STACKING and not {*keywords} - {"axis"}:
+        code = getattr(getattr(f, "__func__", f), "__code__", None)
+        own = code is not None and is_users(code)
+        if getattr(f, "__name__", "") in STACKING and not own and not {*keywords} - {"axis"}:
             return argument.stacked(**keywords)
         if starred:
             return f(*argument, **keywords)
-        return f(argument if f is len else [*argument], **keywords)
+        if f is len:
+            return len(argument)
+        rows = [*argument]
+        with identities() as known, known.parting():
+            known.part(rows, [argument], users_line())  # it is a copy: if it is written into, that is refused
+        return f(rows, **keywords)
 
     # --- functions --------------------------------------------------------------------------------------
 

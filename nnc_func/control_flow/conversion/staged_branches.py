@@ -19,7 +19,7 @@ from nnc_func.body_builder import BodyBuilder
 from nnc_func.control_flow.attempts import noting
 from nnc_func.control_flow.conversion.arrays import Arrays, is_written
 from nnc_func.control_flow.conversion.identities import Identities, Log, identities
-from nnc_func.control_flow.conversion.numbers import common_dtype, common_kind
+from nnc_func.control_flow.conversion.number_kinds import common_dtype, common_kind, is_number, kind_of, stands_for
 from nnc_func.control_flow.conversion.objects import Objects, Opaque, is_same
 from nnc_func.control_flow.conversion.optionals import aligned
 from nnc_func.control_flow.conversion.staging import Where, truth, within_staged
@@ -407,7 +407,7 @@ class _Merge:
 
     def _tensor(self, one: Any, two: Any, path: str, make: Build) -> Build:
         sides = [each for each in (one, two) if each is not ABSENT]
-        arrays, kind = [*filter(is_written, sides)], common_kind(map(self.known.number, sides))
+        arrays, kind = [*filter(is_written, sides)], common_kind(map(kind_of, sides))
 
         def named(given: Sequence[Any]) -> Any:
             made = make(given)
@@ -415,7 +415,7 @@ class _Merge:
             if arrays:
                 self.known.part(made, arrays, self.where)
             if kind is not None:
-                self.known.stands_for(made, kind)
+                stands_for(made, kind)
             return made
 
         build = _once(named)
@@ -440,7 +440,7 @@ class _Merge:
         shapes = [a.shape for a in avals]
         if len(shapes[0]) != len(shapes[1]) or not all(map(same_extent, *shapes)):
             return None, f"has shape {shapes[1]} where {self._holds(1)}, {shapes[0]} elsewhere; broadcast one"
-        weak = [self.known.number(leaf) not in (None, object) for leaf in leaves]
+        weak = [is_number(leaf) for leaf in leaves]
         typed = [a.dtype for a, is_weak in zip(avals, weak, strict=True) if not is_weak]
         if len(typed) == 2 and typed[0] != typed[1]:
             return None, (

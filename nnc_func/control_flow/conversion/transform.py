@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from copy import deepcopy
 from typing import Any
 
 from nnc_func.control_flow.conversion.exits import Exits, UnsupportedError, assigned, leaves, native, none_of, until
 from nnc_func.control_flow.conversion.liveness import Assigned, Liveness
 from nnc_func.control_flow.conversion.names import (
-    COMPREHENSIONS,
     FUNCTIONS,
     Names,
     appended,
@@ -24,9 +23,10 @@ from nnc_func.control_flow.conversion.names import (
     within,
 )  # fmt: skip
 from nnc_func.control_flow.conversion.numbers import ONE, ORDER, TWO
+from nnc_func.control_flow.conversion.reads import Asking, compared_with_none
 
 PYTHON_TESTS = {"isinstance", "issubclass", "hasattr", "callable"}
-SIMPLE = (ast.Name, ast.Constant, ast.Compare, ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Attribute, ast.operator,
+SIMPLE = (ast.Name, ast.Constant, ast.Compare, ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.operator,
           ast.unaryop, ast.cmpop, ast.boolop, ast.expr_context)  # fmt: skip
 
 
@@ -75,45 +75,6 @@ def refuse(function: ast.FunctionDef) -> list[tuple[int, str]]:
     return left
 
 
-class Asking(ast.NodeTransformer):
-    """Lets code that is left to Python ask variables for their values, in functions and classes within it too.
-
-    Parameters
-    ----------
-    asked
-        What stands for a name that is read.
-    names
-        The variables.
-    """
-
-    def __init__(self, asked: Callable[[ast.Name], Any], names: set[str]) -> None:
-        self.asked, self.names = asked, names
-
-    def visit_Name(self, node: ast.Name) -> Any:
-        """A variable."""
-        return self.asked(node) if isinstance(node.ctx, ast.Load) and node.id in self.names else node
-
-    def visit_AugAssign(self, node: ast.AugAssign) -> Any:
-        """A variable that is read first."""
-        self.generic_visit(node)
-        if not isinstance(node.target, ast.Name) or node.target.id not in self.names:
-            return node
-        read = ast.copy_location(ast.Name(node.target.id, ast.Load()), node)
-        return [assigned(node.target.id, self.asked(read), node), node]
-
-    def generic_visit(self, node: ast.AST) -> ast.AST:
-        """All that is within; names of a scope's own are none of the variables there."""
-        names, mine = self.names, own(node)
-        if mine & names:
-            first = node.generators[0] if isinstance(node, COMPREHENSIONS) else None
-            if first is not None:
-                first.iter = self.visit(first.iter)
-            self.names = names - mine
-        super().generic_visit(node)
-        self.names = names
-        return node
-
-
 class Converter(ast.NodeTransformer):
     """Rewrites functions.
 
@@ -142,7 +103,7 @@ class Converter(ast.NodeTransformer):
 
     def _left(self, node: Any) -> Any:
         """What is left to Python, where it asks variables that may have no value for it."""
-        return Asking(self._asked, self.wanted).visit(node)
+        return Asking(self._asked, self.wanted, self._is_none).visit(node)
 
     def _asked(self, node: ast.Name) -> Any:
         return self._call("defined", [node, ast.Constant(node.id)], node)
@@ -216,16 +177,25 @@ class Converter(ast.NodeTransformer):
         return made
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> Any:
-        """A function within another."""
-        return self.function(node)
+        """A function within another; a generator is left to Python."""
+        try:
+            return self.function(node)
+        except UnsupportedError as error:
+            self.left.append((error.line or node.lineno, error.why))
+            return self._left(node)
 
     def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> Any:
         """Left to Python, as lambdas and classes are."""
         return self._left(node)
 
     def visit_Lambda(self, node: ast.Lambda) -> Any:
-        """Left to Python."""
-        return self._left(node)
+        """A lambda within a function, whose expression is converted."""
+        self._left(node.args)
+        unsure, self.unsure = self.unsure, set()  # what is in it asks whenever it is called
+        names = {*parameters(node)}
+        node.body = self.visit(Asking(self._asked, self.wanted - names, self._is_none).visit(node.body))
+        self.unsure = unsure
+        return node
 
     def visit_ClassDef(self, node: ast.ClassDef) -> Any:
         """Left to Python, but for its methods, which are functions within this one."""
@@ -294,9 +264,11 @@ class Converter(ast.NodeTransformer):
 
     def visit_Match(self, node: ast.Match) -> Any:
         """Left to Python; `case True` asks what no tensor is."""
-        asked = [n for case in node.cases for n in ast.walk(case.pattern) if isinstance(n, ast.MatchSingleton)]
+        patterns = [n for case in node.cases for n in ast.walk(case.pattern)]
+        asked = any(isinstance(n, ast.MatchClass) for n in patterns)
+        asked |= any(isinstance(n, ast.MatchSingleton) and type(n.value) is bool for n in patterns)
         node = self.generic_visit(node)  # type: ignore[assignment]
-        if any(type(each.value) is bool for each in asked):
+        if asked:
             node.subject = self._call("matched", [node.subject, ast.Constant(node.lineno)], node.subject)
         return node
 
@@ -306,21 +278,48 @@ class Converter(ast.NodeTransformer):
         return [check, self.generic_visit(node)]
 
     def visit_AugAssign(self, node: ast.AugAssign) -> Any:
-        """A variable that may have no value is read first; a list is written into."""
-        unsure, target, at = id(node) in self.unsure, node.target, node
-        read = None if any(isinstance(each, ast.Call) for each in ast.walk(target)) else ast.unparse(target)
-        node = self.generic_visit(node)  # type: ignore[assignment]
-        before: list[Any] = []
-        if unsure and isinstance(target, ast.Name):
-            before.append(assigned(target.id, self._asked(ast.Name(target.id, ast.Load())), node))
-        if read is None:
-            return [*before, node]
-        now, name = ast.parse(read, mode="eval").body, type(node.op).__name__
-        before.append(self._at(ast.Expr(self._call("written", [now], node)), at))
+        """``x += y``: what is written into is found once, and read before y is computed, as in Python."""
+        target, unsure, name = node.target, id(node) in self.unsure, type(node.op).__name__
+        begin: list[ast.stmt] = []
+        temporary: list[str] = []
+
+        def once(what: str, value: ast.expr) -> ast.expr:
+            """A name for a value."""
+            made = self.names.fresh(what)
+            temporary.append(made)
+            begin.append(self._at(ast.Assign([ast.Name(made, ast.Store())], value), node))
+            return ast.Name(made, ast.Load())
+
+        value = self.visit(node.value)
+        now: ast.expr
+        if isinstance(target, ast.Name):
+            now = ast.Name(target.id, ast.Load())
+            if unsure:
+                begin.append(assigned(target.id, self._asked(now), node))
+        elif isinstance(target, ast.Attribute):
+            owner = once("owner", self.visit(target.value))
+            now = ast.Attribute(owner, target.attr, ast.Load())
+            if self._may_compute(target):
+                now = self._call("got", [owner, ast.Constant(target.attr)], node)
+            target = ast.Attribute(self._call("written", [owner], node), target.attr, ast.Store())
+        else:
+            owner, key = once("owner", self.visit(target.value)), once("key", self._key(self.visit(target.slice)))
+            now = ast.Subscript(owner, key, ast.Load())
+            target = ast.Subscript(self._call("written", [owner], node), key, ast.Store())
+        names: list[ast.expr] = [ast.Name(each, ast.Del()) for each in temporary]
+        end = [self._at(ast.Delete(names), node)] if names else []  # else they would be others that have it
         if name in TWO:
-            given = [ast.Constant(name), ast.Constant(True), now, node.value]
-            node = ast.Assign([node.target], self._call("computed", given, node))  # type: ignore[assignment]
-        return [*before, self._at(node, at)]
+            found = self._call("computed", [ast.Constant(name), ast.Constant(True), now, value], node)
+            return [*begin, self._given(ast.Assign([target], found), node), *end]
+        return [*begin, self._at(ast.AugAssign(target, node.op, value), node), *end]
+
+    def _key(self, key: Any) -> Any:
+        """What stands between brackets, as an expression."""
+        if isinstance(key, ast.Tuple):
+            return ast.Tuple([*map(self._key, key.elts)], ast.Load())
+        if not isinstance(key, ast.Slice):
+            return key
+        return self._call("slice", [each or ast.Constant(None) for each in (key.lower, key.upper, key.step)], None)
 
     def _appended(self, node: ast.For | ast.While, names: Sequence[str]) -> ast.expr:
         """Lists to which a loop appends: what the code does with each besides."""
@@ -377,12 +376,17 @@ class Converter(ast.NodeTransformer):
 
     def visit_Assign(self, node: ast.Assign) -> Any:
         """``x.attr = …``: its class may compute that."""
-        target = node.targets[0]
-        if len(node.targets) > 1 or not isinstance(target, ast.Attribute) or not self._may_compute(target):
-            return self.generic_visit(node)
+        may_compute = isinstance(node.targets[0], ast.Attribute) and self._may_compute(node.targets[0])
         self.generic_visit(node)
+        return self._given(node, node) if may_compute else node
+
+    def _given(self, node: ast.Assign, at: ast.AST) -> ast.stmt:
+        """``x.attr = …``, of what may be computed, as a call."""
+        (target, *others) = node.targets
+        if others or not isinstance(target, ast.Attribute) or not self._may_compute(target):
+            return self._at(node, at)  # type: ignore[no-any-return]
         given = [node.value, target.value, ast.Constant(target.attr)]
-        return self._at(ast.Expr(self._call("put", given, node)), node)
+        return self._at(ast.Expr(self._call("put", given, node)), at)  # type: ignore[no-any-return]
 
     def _may_compute(self, node: ast.Attribute) -> bool:
         """Whether a user's class may compute an attribute: not of a module, or of what is global."""
@@ -445,18 +449,30 @@ class Converter(ast.NodeTransformer):
         if len(node.ops) > 1 and _binds(node):
             return self._leave(node, ":= in a chain of comparisons")
         if (asked := self._none_asked(node)) is not None:
-            found = self._call("is_none", [asked, ast.Constant(asked.id)], node)
-            return found if isinstance(node.ops[0], ast.Is) else self._call("negated", [found], node)
+            return self._is_none(node, asked)
         self.generic_visit(node)
         names = [type(op).__name__ for op in node.ops]
         if len(names) == 1:
             if names[0] in ORDER:
                 given = [ast.Constant(names[0]), ast.Constant(False), node.left, node.comparators[0]]
                 return self._call("computed", given, node)
-            if names[0] in ("In", "NotIn") or _with_constant(node):
+            if names[0] in ("Is", "IsNot") and _with_constant(node):
                 return node
         rest = [self._later(each) for each in node.comparators]
         return self._call("compared", [self._strings(names), node.left, *rest], node)
+
+    def visit_JoinedStr(self, node: ast.JoinedStr) -> Any:
+        """``f"{a}"``: the text of a number that a tensor decides is not known."""
+        self.generic_visit(node)
+        if not any(isinstance(each, (ast.FormattedValue, ast.Call)) for each in node.values):
+            return node
+        return self._call("joined", [*node.values], node)
+
+    def visit_FormattedValue(self, node: ast.FormattedValue) -> Any:
+        """What stands between its braces."""
+        self.generic_visit(node)
+        given = [node.value, node.format_spec or ast.Constant(""), ast.Constant(node.conversion)]
+        return self._call("format_of", given, node)
 
     def visit_IfExp(self, node: ast.IfExp) -> Any:
         """``a if test else b``."""
@@ -486,11 +502,12 @@ class Converter(ast.NodeTransformer):
 
     def _none_asked(self, node: ast.Compare) -> ast.Name | None:
         """The variable of ``x is None`` of which a tensor may decide that."""
-        sides = [node.left, *node.comparators]
-        names = [each for each in sides if isinstance(each, ast.Name) and id(each) in self.unsure]
-        nothing = [each for each in sides if isinstance(each, ast.Constant) and each.value is None]
-        is_asked = len(sides) == 2 and names and nothing and isinstance(node.ops[0], (ast.Is, ast.IsNot))
-        return names[0] if is_asked else None
+        name = compared_with_none(node)
+        return name if id(name) in self.unsure else None
+
+    def _is_none(self, node: ast.Compare, name: ast.Name) -> Any:
+        found = self._call("is_none", [name, ast.Constant(name.id)], node)
+        return found if isinstance(node.ops[0], ast.Is) else self._call("negated", [found], node)
 
     def _of_python(self, test: ast.expr) -> bool:
         """Whether a test is never a tensor."""
