@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from numbers import Integral, Number
-from typing import Any, TypeGuard, Union
+from typing import Any, TypeGuard, Union, cast
 
 from nnc_func.errors import ShapeError
 
@@ -112,7 +112,7 @@ class Dim:
 
     def __add__(self, other: Extent) -> Extent:
         if not _is_extent(other):
-            return _computed("add", self, other)  # type: ignore[no-any-return]
+            return _computed("add", self, other)
         terms = dict(self.terms)
         for m, c in _terms(other).items():
             terms[m] = terms.get(m, 0) + c
@@ -131,7 +131,7 @@ class Dim:
 
     def __mul__(self, other: Extent) -> Extent:
         if not _is_extent(other):
-            return _computed("multiply", self, other)  # type: ignore[no-any-return]
+            return _computed("multiply", self, other)
         terms: dict[Monomial, int] = {}
         others = _terms(other)
         if len(self.terms) * len(others) > MOST_TERMS or _degree(self.terms) + _degree(others) > MOST_FACTORS:
@@ -148,7 +148,7 @@ class Dim:
 
     def __floordiv__(self, other: Extent) -> Extent:
         if not _is_extent(other):
-            return _computed("floor_divide", self, other)  # type: ignore[no-any-return]
+            return _computed("floor_divide", self, other)
         if self == other:
             return 1
         if not isinstance(other, Dim):
@@ -165,7 +165,7 @@ class Dim:
 
     def __rfloordiv__(self, other: int) -> Extent:
         if not _is_extent(other):
-            return _computed("floor_divide", other, self)  # type: ignore[no-any-return]
+            return _computed("floor_divide", other, self)
         return 0 if other == 0 else Dim({(Quotient(Dim({(): other}), self),): 1})
 
     def __str__(self) -> str:
@@ -225,13 +225,13 @@ def _is_extent(value: Any) -> bool:
     return isinstance(value, (int, Dim, Integral))
 
 
-def _computed(name: str, a: Any, b: Any) -> Any:
+def _computed(name: str, a: Any, b: Any) -> Dim:
     """What is no extent, where it can be a tensor; what is left to another operand, which may be one."""
     if not (isinstance(a, (Number, Dim)) and isinstance(b, (Number, Dim))):
-        return NotImplemented
+        return NotImplemented  # type: ignore[no-any-return]
     compute = _compute.get()
     if compute is not None:
-        return compute(name, a, b)
+        return cast("Dim", compute(name, a, b))
     shown = f"{a} {SIGNS[name]} {b}"
     if SIGNS[name][0] in "<>":
         raise ShapeError(f"whether {shown} is not known yet; {AS_TENSOR}")

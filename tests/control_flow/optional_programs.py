@@ -64,6 +64,10 @@ class Drawn:
 
     def statement(self, left: int, known: Known, depth: int, in_loop: bool) -> Known:
         name, number, kind = self.draw.choice(OPTIONAL), self.draw.choice(NUMBERS), self.draw.random()
+        if kind < 0.05:
+            other = self.draw.choice(OPTIONAL)
+            self.add(depth, f"{name} = {other}")
+            return known | {name} if other in known else known - {name}
         if kind < 0.3:
             self.add(depth, f"{name} = {self.value(known)}")
             return known | {name}

@@ -137,7 +137,31 @@ def read_behind_a_branch(x: Any) -> Any:
     return x.sum()
 
 
-COMPUTED = [largest, last_above, least_above, with_its_place, of_a_pair, begun_in_the_loop, a_branch_alone,
+def by_another_name(x: Any) -> Any:
+    best = None
+    for v in x:
+        if v > 2:
+            best = v
+    first = other = best
+    if other is None:
+        return x[0] * 2
+    assert first is not None
+    return first + other
+
+
+def handed_on(x: Any) -> Any:
+    previous, last = None, None
+    total = x[0] * 0
+    for v in x:
+        previous = last
+        last = v if v > 0 else None
+        if previous is not None:
+            total = total + previous * v
+    return total
+
+
+COMPUTED = [by_another_name, handed_on, largest,
+            last_above, least_above, with_its_place, of_a_pair, begun_in_the_loop, a_branch_alone,
             back_to_none, in_two_loops, added_to, first_assigned_in_it, read_behind_a_branch]  # fmt: skip
 
 

@@ -27,14 +27,14 @@ class _Standing(ref[Tensor]):
     __slots__ = ("key", "kind")
 
 
-_standing: dict[int, Any] = {}
+standing: dict[int, Any] = {}
 """Tensors by identity; they leave it when they end."""
 
 
 def _ended(known: Any) -> None:
     key: int = known.key
-    if _standing.get(key) is known:
-        del _standing[key]
+    if standing.get(key) is known:
+        del standing[key]
 
 
 def kind_of(value: Any) -> Kind | None:
@@ -47,7 +47,7 @@ def kind_of(value: Any) -> Kind | None:
     """
     if type(value) in SCALARS:
         return type(value)
-    known = _standing.get(id(value))
+    known = standing.get(id(value))
     return known.kind if known is not None and known() is value else None
 
 
@@ -64,7 +64,7 @@ def stands_for(value: Any, kind: Kind | None) -> Any:
     if kind is not None and isinstance(value, Tensor):
         known: Any = _Standing(value, _ended)
         known.key, known.kind = id(value), kind
-        _standing[id(value)] = known
+        standing[id(value)] = known
     return value
 
 

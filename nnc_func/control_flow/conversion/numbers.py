@@ -9,7 +9,7 @@ from typing import Any
 
 from nnc_func.control_flow.attempts import noting
 from nnc_func.control_flow.conversion.identities import known_identities
-from nnc_func.control_flow.conversion.number_kinds import Kind, common_dtype, is_number, kind_of, stands_for
+from nnc_func.control_flow.conversion.number_kinds import Kind, common_dtype, is_number, kind_of, standing, stands_for
 from nnc_func.control_flow.conversion.users import users_line
 from nnc_func.errors import ControlFlowError
 from nnc_func.graph.tensors.tensor import Tensor
@@ -49,9 +49,9 @@ def computed(name: str, in_place: bool, one: Any, other: Any) -> Any:
         _check_repeated(one, other)
     if in_place and (known := known_identities()) is not None and id(one) in known.parted:
         known.check(one, users_line())
-    tensors = isinstance(one, Tensor), isinstance(other, Tensor)
-    if tensors == (False, False):
+    if id(one) not in standing and id(other) not in standing:
         return f(one, other)
+    tensors = isinstance(one, Tensor), isinstance(other, Tensor)
     kinds, weak = (kind_of(one), kind_of(other)), (is_number(one), is_number(other))
     if all(weak):
         if kinds == (bool, bool) and name in TWO and not name.startswith("Bit"):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from nnc_func.control_flow.conversion.exits import assigned
-from nnc_func.control_flow.conversion.names import COMPREHENSIONS, own
+from nnc_func.control_flow.conversion.names import COMPREHENSIONS, own, within
 
 
 def compared_with_none(node: ast.Compare) -> ast.Name | None:
@@ -17,6 +17,20 @@ def compared_with_none(node: ast.Compare) -> ast.Name | None:
     nothing = [each for each in sides if isinstance(each, ast.Constant) and each.value is None]
     is_one = len(sides) == 2 and names and nothing and isinstance(node.ops[0], (ast.Is, ast.IsNot))
     return names[0] if is_one else None
+
+
+def renamed(body: Sequence[ast.stmt], names: set[str]) -> set[str]:
+    """Variables that are given, in ``y = x``, what some others have, or what those have that are."""
+    found: set[str] = set()
+    given = [n for n in within(body) if isinstance(n, ast.Assign) and isinstance(n.value, ast.Name)]
+    while True:
+        more = {
+            each.id for n in given if n.value.id in names | found  # type: ignore[attr-defined]
+            for each in n.targets if isinstance(each, ast.Name)
+        }  # fmt: skip
+        if more <= found:
+            return found
+        found |= more
 
 
 class Asking(ast.NodeTransformer):

@@ -224,6 +224,10 @@ class Control:
                 raise value.error()
         return value
 
+    def passed(self, value: Any, name: str) -> Any:
+        """What another variable is given: None, too, where a tensor decides that."""
+        return value if type(value) is OrNone else self.defined(value, name)
+
     def is_none(self, value: Any, name: str) -> Any:
         """``value is None``, of a variable: a tensor, where one decides."""
         if type(value) is Perhaps:

@@ -23,7 +23,7 @@ from nnc_func.control_flow.conversion.names import (
     within,
 )  # fmt: skip
 from nnc_func.control_flow.conversion.numbers import ONE, ORDER, TWO
-from nnc_func.control_flow.conversion.reads import Asking, compared_with_none
+from nnc_func.control_flow.conversion.reads import Asking, compared_with_none, renamed
 
 PYTHON_TESTS = {"isinstance", "issubclass", "hasattr", "callable"}
 SIMPLE = (ast.Name, ast.Constant, ast.Compare, ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.operator,
@@ -139,6 +139,7 @@ class Converter(ast.NodeTransformer):
             if isinstance(each, (ast.If, ast.For, ast.While)) and id(each) in self.liveness.after:
                 states |= {*self.liveness.state(each, self.known)[0]}
         self.wanted = {name for name in states if name != exits.result} | (self.wanted - self.known)
+        self.wanted |= renamed(body, self.wanted) & self.known - {exits.result}
         reads = Assigned(self.wanted)
         reads.block(body, {*names})
         self.unsure, self.first = reads.unsure, names[0] if names else None
@@ -178,11 +179,7 @@ class Converter(ast.NodeTransformer):
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> Any:
         """A function within another; a generator is left to Python."""
-        try:
-            return self.function(node)
-        except UnsupportedError as error:
-            self.left.append((error.line or node.lineno, error.why))
-            return self._left(node)
+        return self._inner(node)
 
     def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> Any:
         """Left to Python, as lambdas and classes are."""
@@ -200,19 +197,19 @@ class Converter(ast.NodeTransformer):
     def visit_ClassDef(self, node: ast.ClassDef) -> Any:
         """Left to Python, but for its methods, which are functions within this one."""
         around, self.wanted = self.wanted, self.wanted - own(node)
-        node.body = [self._method(n) if isinstance(n, ast.FunctionDef) else self._left(n) for n in node.body]
+        node.body = [self._inner(n) if isinstance(n, ast.FunctionDef) else self._left(n) for n in node.body]
         self.wanted = around
         for each in ("bases", "keywords", "decorator_list"):
             setattr(node, each, [self._left(part) for part in getattr(node, each)])
         return node
 
-    def _method(self, node: ast.FunctionDef) -> Any:
+    def _inner(self, node: ast.FunctionDef) -> Any:
         before = {**vars(self)}
         try:
             return self.function(deepcopy(node))
         except UnsupportedError as error:
             vars(self).update(before)
-            self.left.append((error.line, error.why))
+            self.left.append((error.line or node.lineno, error.why))
             return self._left(node)
 
     # --- statements -------------------------------------------------------------------------------------
@@ -376,6 +373,10 @@ class Converter(ast.NodeTransformer):
 
     def visit_Assign(self, node: ast.Assign) -> Any:
         """``x.attr = …``: its class may compute that."""
+        names = [each.id for each in node.targets if isinstance(each, ast.Name) and each.id not in self.results]
+        if id(node.value) in self.unsure and len(names) == len(node.targets):
+            node.value = self._call("passed", [node.value, ast.Constant(node.value.id)], node)  # type: ignore[attr-defined]
+            return node
         may_compute = isinstance(node.targets[0], ast.Attribute) and self._may_compute(node.targets[0])
         self.generic_visit(node)
         return self._given(node, node) if may_compute else node
@@ -392,6 +393,13 @@ class Converter(ast.NodeTransformer):
         """Whether a user's class may compute an attribute: not of a module, or of what is global."""
         root = place(node.value)
         return not node.attr.startswith("__") and (root is None or root.split(".")[0] in self.known)
+
+    def visit_Assert(self, node: ast.Assert) -> Any:
+        """``assert x is not None``: whoever reads x asks that."""
+        name = self._none_asked(node.test) if isinstance(node.test, ast.Compare) else None
+        if name is not None and isinstance(node.test.ops[0], ast.IsNot):  # type: ignore[attr-defined]
+            return self._at(ast.Expr(self._asked(name)), node)
+        return self.generic_visit(node)
 
     def visit_Subscript(self, node: ast.Subscript) -> Any:
         """``x[i] = …``: what x is may be a matter of a tensor."""
