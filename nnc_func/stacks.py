@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, overload
 
 import numpy as np
 from attrs import field, frozen
@@ -329,7 +329,7 @@ class Stack(Derivatives):
         """A tensor of this stack with that value, in a place of its device; of an unknown extent its number, int64."""
         dtype = as_dtype(dtype) if type(dtype) is str else dtype
         if type(value) is Dim:
-            value = self.ops.full(shape=(), value=cast("Any", value), dtype=dtype or "int64")
+            value = self.bind(CATALOGUE["full"], shape=(), value=value, dtype=dtype or "int64")
         if isinstance(value, Tensor) and value.stack == self and dtype in (None, value.dtype) and place is None:
             return value
         make = self.engine.asarray if "engine" in self._layers else self.device.asarray

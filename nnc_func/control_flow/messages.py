@@ -168,7 +168,7 @@ def traced_always(why: str) -> Iterator[None]:
     >>> with traced_always("both sides are traced"):
     ...     [][0]
     Traceback (most recent call last):
-    nnc_func.errors.TracedFunctionError: IndexError: list index out of range ...: both sides are traced; ...
+    nnc_func.errors.TracedFunctionError: IndexError: list index out of range ...: both sides are traced. ...
     """
     try:
         yield
@@ -179,8 +179,8 @@ def traced_always(why: str) -> Iterator[None]:
             raise
         line = _users_line(error.__traceback__)
         said = (
-            f"{type(error).__name__}: {error}{f' (at {line})' if line else ''}: {why}; write it so that it can be "
-            "computed in any case, or let Python decide by what it knows while it traces"
+            f"{type(error).__name__}: {error}{f' (at {line})' if line else ''}: {why}. If it would never be called "
+            "like that, write it so that it can be computed in any case, or let Python decide by what it knows"
         )
         raise _of_class(type(error), said).with_traceback(error.__traceback__) from error
 

@@ -8,6 +8,7 @@ the models.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ import numpy as np
 from nnc_func.control_flow.blocks import Blocks
 from nnc_func.control_flow.carries import Carry, Growing, alike, integer
 from nnc_func.control_flow.checkpoints import Checkpoint, spelled
-from nnc_func.control_flow.messages import check_body, leaves_of, pair, whose
+from nnc_func.control_flow.messages import check_body, leaves_of, pair, traced_always, whose
 from nnc_func.control_flow.slices import Slices, back
 from nnc_func.control_flow.steps import Steps, in_order
 from nnc_func.control_flow.tracing import OUTSIDE, SCALARS, TracedBody, aval_of, traced
@@ -268,11 +269,13 @@ class _Scan:
         slices = [aval_of(self.stack, self.stack.carrier(x)) for x in self.xs]
         slices = [a.having(shape=a.shape[1:]) for a in slices]
         numbers: list[bool] = []
+        goes = self.count is None and known(self.length) and self.length
 
         def flat(given: list[Any]) -> list[Any]:
             count = len(before)
             carry, x = self.carry.structure.build(given[:count]), self.structure.build(given[count:])
-            after, output = self.f(carry, x)
+            with nullcontext() if goes else traced_always(f"a body is traced, though there may be no step{self.told}"):
+                after, output = self.f(carry, x)
             found = self.carry.after(after)
             rows, self.outputs = leaves_of(output, "an output", self.told)
             numbers[:] = [type(leaf) in SCALARS for leaf in found]

@@ -23,7 +23,7 @@ from nnc_func.body_builder import BodyBuilder
 from nnc_func.control_flow.counts import Count
 from nnc_func.control_flow.layer_bypass import through_layers
 from nnc_func.engine.effects import recording
-from nnc_func.errors import GraphError, OperatorError, UnboundError
+from nnc_func.errors import DeviceError, GraphError, OperatorError, UnboundError
 from nnc_func.facets.dims import Dim
 from nnc_func.facets.dtypes import kind_of
 from nnc_func.facets.late_extents import late, telling
@@ -33,6 +33,7 @@ from nnc_func.graph.node import Value
 from nnc_func.graph.operator import NUMBERS
 from nnc_func.graph.ops.custom import custom
 from nnc_func.graph.ops.effects import TOKEN
+from nnc_func.graph.origin import describe, origin
 from nnc_func.graph.tensors.tensor import Tensor
 from nnc_func.op import Op
 
@@ -217,12 +218,18 @@ class Scope(Trace):
         token = scopes.set(None)
         try:
             bind = self.autodiff.bind if args else self.stack.graph.bind  # what has no operands is a node, too
-            found = bind(op, *map(self.inside, args), **params)
+            found = bind(op, *self._all_inside(op, args), **params)
         finally:
             scopes.reset(token)
         if op.multi_result:
             return tuple([Traced(self, value, None) for value in found])
         return Traced(self, found, None)
+
+    def _all_inside(self, op: Op, args: tuple[Any, ...]) -> list[Any]:
+        try:
+            return [*map(self.inside, args)]
+        except DeviceError as error:
+            raise DeviceError(f"{op.name} (at {describe(origin())}): {error}") from None
 
     def call(self, rule: Any, args: Sequence[Any]) -> list[Any]:
         """A function with a derivative of its own, within the function."""

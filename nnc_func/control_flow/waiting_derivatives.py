@@ -47,9 +47,7 @@ class Waiting:
 
     def value(self, args: Sequence[Any]) -> list[Any]:
         """The results."""
-        found: Any = self.loop.run(args)
-        values: list[Any] = found[0] if isinstance(found, tuple) else found
-        return values
+        return _listed(self.loop.run(args))
 
     def jvp(self, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
         """The results and their tangents."""
@@ -158,9 +156,13 @@ class Derivative:
         return [*map(self._or_zeros, found, (primals[n] for n in self.arguments))]
 
     def _run(self, *args: Any) -> list[Any]:
-        found: Any = self.loop.run(args)
-        values: list[Any] = found[0] if isinstance(found, tuple) else found
-        return values
+        return _listed(self.loop.run(args))
 
     def _or_zeros(self, slope: Any, like: Any) -> Any:
         return self.stack.autodiff.functions.zeros_like(like) if slope is None else slope
+
+
+def _listed(found: Any) -> list[Any]:
+    """The results of a loop that may tell extents besides."""
+    results: list[Any] = found[0] if isinstance(found, tuple) else found
+    return results

@@ -93,8 +93,13 @@ def recorder(stack: Any) -> Scope | None:
     return scope
 
 
-def numbers_of_times(stack: Any) -> list[Tensor]:
+def numbers_of_times(stack: Any, level: int = -1) -> list[Tensor]:
     """How many times came before this one, of each loop within whose function this is called; the outermost first.
+
+    Parameters
+    ----------
+    level
+        Of a trace: only of loops within that.
 
     Examples
     --------
@@ -105,7 +110,8 @@ def numbers_of_times(stack: Any) -> list[Tensor]:
     """
     found, scope = list[Tensor](), _innermost.get()
     while scope is not None:
-        if scope.number is not None and (scope.stack is stack or scope.stack == stack):
+        is_within = scope.trace is not None and scope.trace.level > level
+        if scope.number is not None and is_within and (scope.stack is stack or scope.stack == stack):
             found.append(scope.number())
         scope = scope.outer
     return found[::-1]

@@ -11,6 +11,7 @@ import pytest
 
 import nnc_func as nnc
 from nnc_func.errors import NncError, RunError
+from tests.control_flow.optional_programs import program as drawn
 
 STACKS = {"eager": nnc.eager(), "lazy": nnc.lazy()}
 each_stack = pytest.mark.parametrize("stack", STACKS.values(), ids=STACKS)
@@ -136,7 +137,31 @@ def read_behind_a_branch(x: Any) -> Any:
     return x.sum()
 
 
-COMPUTED = [largest, last_above, least_above, with_its_place, of_a_pair, begun_in_the_loop, a_branch_alone,
+def by_another_name(x: Any) -> Any:
+    best = None
+    for v in x:
+        if v > 2:
+            best = v
+    first = other = best
+    if other is None:
+        return x[0] * 2
+    assert first is not None
+    return first + other
+
+
+def handed_on(x: Any) -> Any:
+    previous, last = None, None
+    total = x[0] * 0
+    for v in x:
+        previous = last
+        last = v if v > 0 else None
+        if previous is not None:
+            total = total + previous * v
+    return total
+
+
+COMPUTED = [by_another_name, handed_on, largest,
+            last_above, least_above, with_its_place, of_a_pair, begun_in_the_loop, a_branch_alone,
             back_to_none, in_two_loops, added_to, first_assigned_in_it, read_behind_a_branch]  # fmt: skip
 
 
@@ -252,3 +277,54 @@ def test_lists_and_attributes_stay_refused(stack: Any) -> None:
     for program in (attribute, listed):
         with pytest.raises(NncError, match=r"test_conversion_optionals.py:\d+"):
             stack.jit(program, control_flow=True)(np.array(ROWS[0]))
+
+
+DRAWN = ([1.0, 5.0, 3.0], [1.0, 0.5, -1.0], [-2.0, 4.0, -1.0], [-1.0, -2.0, -3.0])
+
+
+@each_stack
+def test_drawn_programs(stack: Any, tmp_path: Path) -> None:
+    """Values are Python's, and where Python raises so does this; but what is None for sure is refused when traced."""
+    equal, refused = 0, 0
+    for seed in range(40):
+        plain = drawn(seed, tmp_path)
+        f = stack.jit(plain, control_flow=True)
+        for x in map(np.array, DRAWN):
+            try:
+                wanted = plain(x)
+            except TypeError:  # of None
+                with pytest.raises(NncError):
+                    f(x).numpy()
+                continue
+            try:
+                found = f(x).numpy()
+            except RunError:
+                raise
+            except NncError as error:
+                assert "given None" in str(error), seed  # noqa: PT017 - or it is equal
+                refused += 1
+                continue
+            np.testing.assert_allclose(found, wanted, rtol=1e-9, err_msg=str(seed))
+            equal += 1
+    assert equal > 100
+    assert refused < 20
+
+
+@each_stack
+def test_what_no_time_reads_is_not_asked(stack: Any) -> None:
+    """A variable from before a loop is asked in it, at each time: it was asked once, also where it goes none."""
+
+    def f(x: Any) -> Any:
+        a = x[1] if x[0] > 0 else None
+        total = x[2]
+        for _ in range(2):
+            n = 0
+            while n < x[2]:
+                total, n = total + a, n + 1
+        return total
+
+    compiled = stack.jit(f, control_flow=True)
+    assert compiled(np.array([1.0, 5.0, 1.0])).item() == 11.0
+    assert compiled(np.array([-1.0, 5.0, 0.0])).item() == 0.0
+    with pytest.raises(RunError, match="a variable is read that has no value"):
+        compiled(np.array([-1.0, 5.0, 1.0])).numpy()

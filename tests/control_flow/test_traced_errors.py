@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import nnc_func as nnc
-from nnc_func.errors import TracedFunctionError
+from nnc_func.errors import DeviceError, TracedFunctionError
 
 STACKS = pytest.mark.parametrize("stack", [nnc.eager(), nnc.lazy()], ids=["eager", "lazy"])
 
@@ -18,6 +18,8 @@ UNTAKEN = [
     (lambda s, x: s.cond(x > 0, lambda: x, lambda: [][0]), IndexError, "all branches of cond are traced"),
     (lambda s, x: s.case_of(0, [lambda: x, lambda: None.y]), AttributeError, "all branches of case_of are traced"),
     (lambda s, x: s.while_loop(lambda i: i < 0, lambda i: (None, {}["k"]), x), KeyError, "the body of while_loop is"),
+    (lambda s, x: s.fori(0, s.asarray(0), lambda i, x: {}["k"], x), KeyError, "a body is traced, though there may be"),
+    (lambda s, x: s.foreach(lambda r, c: (r, [][1]), np.ones((0, 2)), x), IndexError, "a body is traced, though there"),
 ]
 
 
@@ -73,3 +75,10 @@ def test_errors_where_a_body_surely_runs_stay_as_they_are(stack: Any) -> None:
 
     with pytest.raises(TracedFunctionError, match="OwnError: 3"):
         stack.cond(stack.asarray(1.0) > 0, mine, lambda: 1.0)
+
+
+@STACKS
+def test_what_is_no_number_is_told_with_its_line(stack: Any) -> None:
+    for given, shown in ((None, "None"), ("a", "'a'")):
+        with pytest.raises(DeviceError, match=rf"add \(at test_traced_errors.py:\d+ in <lambda>\): .* given {shown}"):
+            stack.foreach(lambda x, c, given=given: (None, c + given), np.ones(2), 0.0)

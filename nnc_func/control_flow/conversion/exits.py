@@ -198,10 +198,9 @@ def _or_none(node: ast.stmt) -> bool:
 
 def _written_out(node: Any) -> ast.stmt:
     """Such a statement as an `if`."""
-    sides: list[ast.stmt] = [
-        ast.copy_location(ast.Assign(node.targets, each), node) for each in (node.value.body, node.value.orelse)
-    ]
-    return ast.copy_location(ast.If(node.value.test, sides[:1], sides[1:]), node)
+    value = node.value
+    then, otherwise = (ast.copy_location(ast.Assign(node.targets, each), node) for each in (value.body, value.orelse))
+    return ast.copy_location(ast.If(value.test, [then], [otherwise]), node)
 
 
 def _always(test: ast.expr) -> bool:

@@ -271,11 +271,11 @@ class Identities:
         if error is not None:
             if isinstance(error, NncError) and not isinstance(error, TracedFunctionError):
                 raise error
-            own = error.__cause__ if isinstance(error, TracedFunctionError) else error
+            first: Any = error.__cause__ if isinstance(error, TracedFunctionError) else error
             raise ControlFlowError(
-                f"a block that a tensor decides raises {type(own).__name__}: {own}; the try around it goes on "
+                f"a block that a tensor decides raises {type(first).__name__}: {first}; the try around it goes on "
                 "as if it were taken: let a Python value decide, or ask before, as by `in` or `hasattr`"
-            ) from own
+            ) from first
 
     def _check_inherited(self) -> None:
         """Raise ControlFlowError where a class has another value now of what a tensor decided to be an object's own."""

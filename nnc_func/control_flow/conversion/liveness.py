@@ -201,6 +201,8 @@ class Assigned:
         if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name) and node.target.id not in sure:
             self.unsure.add(id(node))
         self.look(node, sure)
+        if isinstance(node, ast.Assign) and id(node.value) in self.unsure:  # the other variable is as unsure
+            return sure - bound(node)
         if isinstance(node, ast.Raise):
             return sure | self.wanted
         return sure | bound(node)

@@ -10,14 +10,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from nnc_func.autodiff.traced import Traced
 from nnc_func.body import Body
 from nnc_func.control_flow.conversion.identities import Identities
 from nnc_func.control_flow.conversion.number_kinds import kind_of, stands_for
 from nnc_func.control_flow.conversion.values import Held, moving
+from nnc_func.engine.effects import numbers_of_times
 from nnc_func.graph.ops.branch import NOTHING, branch
 from nnc_func.graph.origin import attributed
 from nnc_func.graph.tensors.tensor import Tensor
 from nnc_func.tree import flatten
+
+GENERATED = ("_result", "_returned", "_broke", "_skipped")
+"""How the names of variables begin that conversion adds."""
 
 
 class Perhaps(NamedTuple):
@@ -64,7 +69,7 @@ def first(name: str, value: Any, goes: bool) -> Held:
     goes
         Whether it surely goes at least once.
     """
-    is_perhaps = not goes and is_plain(value) and not name.startswith("_")
+    is_perhaps = not goes and is_plain(value) and not name.startswith(GENERATED)
     held = Held.of(name, Perhaps(value, np.bool_(True)) if is_perhaps else value)
     return Held.of(name, held.built([*map(_zero, held.leaves)]))
 
@@ -77,11 +82,13 @@ def begun(was: Held, value: Any) -> Held | None:
     value
         What it has after one time.
     """
-    if "." in was.name or was.name.startswith("_"):
+    if "." in was.name or was.name.startswith(GENERATED):
         return None
     if was.value is None and is_plain(value):
         held = Held.of(was.name, value if type(value) is OrNone else OrNone(value, np.bool_(True)))
         return Held.of(was.name, held.built([*map(_zero, held.leaves)]))
+    if value is None and is_plain(was.value) and type(was.value) not in (Perhaps, OrNone):
+        return Held.of(was.name, OrNone(was.value, np.bool_(True)))
     if type(value) in (Perhaps, OrNone) and type(was.value) is not type(value) and is_plain(was.value):
         return Held.of(was.name, type(value)(was.value, np.bool_(True)))
     return None
@@ -95,14 +102,22 @@ def _zero(leaf: Any) -> Any:
     return type(leaf)(0) if moving(leaf) else leaf
 
 
-def promoted(value: Any, like: Any) -> Any:
-    """A value as one that may be None, or nothing, where another one is that."""
+def promoted(value: Any, like: Any, absent: Any = None) -> Any:
+    """A value as one that may be None, or nothing, where another one is that.
+
+    Parameters
+    ----------
+    absent
+        What stands for a value that is never read; None: what the other one has.
+    """
     kind = type(like)
     if kind not in (Perhaps, OrNone) or type(value) is kind:
         return value
     if value is None:
-        return kind(like.value, False) if kind is OrNone else Perhaps(promoted(value, like.value), True)
-    return kind(promoted(value, like.value), True) if is_plain(value) else value
+        if kind is Perhaps:
+            return Perhaps(promoted(value, like.value, absent), True)
+        return OrNone(like.value if absent is None else absent, False)
+    return kind(promoted(value, like.value, absent), True) if is_plain(value) else value
 
 
 def aligned(one: Any, two: Any, absent: Any) -> tuple[Any, Any]:
@@ -117,9 +132,9 @@ def aligned(one: Any, two: Any, absent: Any) -> tuple[Any, Any]:
         return one, two
     for value, other in ((one, two), (two, one)):
         if type(value) is Perhaps or (type(value) is OrNone and type(other) is not Perhaps):
-            made = value, promoted(other, value)
+            made = value, promoted(other, value, absent)
             return made if value is one else made[::-1]
-        if value is None and is_plain(other):
+        if value is None and is_plain(other) and type(other) not in (Perhaps, OrNone):
             made = OrNone(absent, False), OrNone(other, True)
             return made if value is one else made[::-1]
     return one, two
@@ -140,6 +155,9 @@ def present(value: Perhaps, name: str, where: str, known: Identities) -> Any:
     given = [x if isinstance(x, Tensor) else stack.asarray(x) for x in leaves]
     with attributed((where, f"code that reads the variable {name}")):
         index = stack.ops.logical_not(stack.asarray(value.there)).astype("int64") * NOTHING
+        carrier = stack.carrier(stack.asarray(value.there))
+        for times in numbers_of_times(stack, carrier.trace.level if type(carrier) is Traced else -1):
+            index = stack.ops.where(times < 0, 0, index)  # asked each time, and in no loop that goes none
         found = stack.bind(branch, index, *given, bodies=(Body(len(given), (), range(len(given))),), default=False)
     for made, leaf in zip(found, leaves, strict=True):
         stands_for(made, kind_of(leaf))

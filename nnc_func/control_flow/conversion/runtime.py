@@ -225,6 +225,10 @@ class Control:
                 raise value.error()
         return value
 
+    def passed(self, value: Any, name: str) -> Any:
+        """What another variable is given: None, too, where a tensor decides that."""
+        return value if type(value) is OrNone else self.defined(value, name)
+
     def is_none(self, value: Any, name: str) -> Any:
         """``value is None``, of a variable: a tensor, where one decides."""
         if type(value) is Perhaps:
@@ -239,7 +243,7 @@ class Control:
         found = _property(owner, name)
         if found is None:
             return kind_asked(owner) if name == "__class__" else getattr(owner, name)
-        return self.callee(found.fget)(owner.__self__ if type(owner) is super else owner)  # type: ignore[attr-defined]
+        return self.callee(found.fget)(_object(owner))
 
     def put(self, value: Any, owner: Any, name: str) -> None:
         """``owner.name = value``, too."""
@@ -467,14 +471,21 @@ class _At:
         self.lineno = line
 
 
+def _object(owner: Any) -> Any:
+    """An object, of `super()` of one too."""
+    parent: Any = owner
+    return parent.__self__ if type(owner) is super else owner
+
+
 def _property(owner: Any, name: str) -> property | None:
     """The property of a class that computes an attribute; None: it is another one."""
     if isinstance(owner, (Tensor, ModuleType)):
         return None
     classes = type(owner).__mro__
     if type(owner) is super:
-        classes = owner.__self_class__.__mro__  # type: ignore[attr-defined]
-        classes = classes[classes.index(owner.__thisclass__) + 1 :]  # type: ignore[attr-defined]
+        parent: Any = owner
+        classes = parent.__self_class__.__mro__
+        classes = classes[classes.index(parent.__thisclass__) + 1 :]
     found = next((each.__dict__[name] for each in classes if name in each.__dict__), None)
     return found if type(found) is property and found.fget is not None else None
 

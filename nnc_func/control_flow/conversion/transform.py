@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from copy import deepcopy
 from typing import Any
 
 from nnc_func.control_flow.conversion.exits import Exits, UnsupportedError, assigned, leaves, native, none_of, until
 from nnc_func.control_flow.conversion.liveness import Assigned, Liveness
 from nnc_func.control_flow.conversion.names import (
-    COMPREHENSIONS,
     FUNCTIONS,
     Names,
     appended,
@@ -24,6 +23,7 @@ from nnc_func.control_flow.conversion.names import (
     within,
 )  # fmt: skip
 from nnc_func.control_flow.conversion.numbers import ONE, ORDER, TWO
+from nnc_func.control_flow.conversion.reads import Asking, compared_with_none, renamed
 
 PYTHON_TESTS = {"isinstance", "issubclass", "hasattr", "callable"}
 SIMPLE = (ast.Name, ast.Constant, ast.Compare, ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.operator,
@@ -75,45 +75,6 @@ def refuse(function: ast.FunctionDef) -> list[tuple[int, str]]:
     return left
 
 
-class Asking(ast.NodeTransformer):
-    """Lets code that is left to Python ask variables for their values, in functions and classes within it too.
-
-    Parameters
-    ----------
-    asked
-        What stands for a name that is read.
-    names
-        The variables.
-    """
-
-    def __init__(self, asked: Callable[[ast.Name], Any], names: set[str]) -> None:
-        self.asked, self.names = asked, names
-
-    def visit_Name(self, node: ast.Name) -> Any:
-        """A variable."""
-        return self.asked(node) if isinstance(node.ctx, ast.Load) and node.id in self.names else node
-
-    def visit_AugAssign(self, node: ast.AugAssign) -> Any:
-        """A variable that is read first."""
-        self.generic_visit(node)
-        if not isinstance(node.target, ast.Name) or node.target.id not in self.names:
-            return node
-        read = ast.copy_location(ast.Name(node.target.id, ast.Load()), node)
-        return [assigned(node.target.id, self.asked(read), node), node]
-
-    def generic_visit(self, node: ast.AST) -> ast.AST:
-        """All that is within; names of a scope's own are none of the variables there."""
-        names, mine = self.names, own(node)
-        if mine & names:
-            first = node.generators[0] if isinstance(node, COMPREHENSIONS) else None
-            if first is not None:
-                first.iter = self.visit(first.iter)
-            self.names = names - mine
-        super().generic_visit(node)
-        self.names = names
-        return node
-
-
 class Converter(ast.NodeTransformer):
     """Rewrites functions.
 
@@ -142,7 +103,7 @@ class Converter(ast.NodeTransformer):
 
     def _left(self, node: Any) -> Any:
         """What is left to Python, where it asks variables that may have no value for it."""
-        return Asking(self._asked, self.wanted).visit(node)
+        return Asking(self._asked, self.wanted, self._is_none).visit(node)
 
     def _asked(self, node: ast.Name) -> Any:
         return self._call("defined", [node, ast.Constant(node.id)], node)
@@ -178,6 +139,7 @@ class Converter(ast.NodeTransformer):
             if isinstance(each, (ast.If, ast.For, ast.While)) and id(each) in self.liveness.after:
                 states |= {*self.liveness.state(each, self.known)[0]}
         self.wanted = {name for name in states if name != exits.result} | (self.wanted - self.known)
+        self.wanted |= renamed(body, self.wanted) & self.known - {exits.result}
         reads = Assigned(self.wanted)
         reads.block(body, {*names})
         self.unsure, self.first = reads.unsure, names[0] if names else None
@@ -228,7 +190,7 @@ class Converter(ast.NodeTransformer):
         self._left(node.args)
         unsure, self.unsure = self.unsure, set()  # what is in it asks whenever it is called
         names = {*parameters(node)}
-        node.body = self.visit(Asking(self._asked, self.wanted - names).visit(node.body))
+        node.body = self.visit(Asking(self._asked, self.wanted - names, self._is_none).visit(node.body))
         self.unsure = unsure
         return node
 
@@ -317,7 +279,6 @@ class Converter(ast.NodeTransformer):
         target, unsure, name = node.target, id(node) in self.unsure, type(node.op).__name__
         begin: list[ast.stmt] = []
         temporary: list[str] = []
-        computes = isinstance(target, ast.Attribute) and self._may_compute(target)
 
         def once(what: str, value: ast.expr) -> ast.expr:
             """A name for a value."""
@@ -330,11 +291,13 @@ class Converter(ast.NodeTransformer):
         now: ast.expr
         if isinstance(target, ast.Name):
             now = ast.Name(target.id, ast.Load())
-            begin += [assigned(target.id, self._asked(now), node)] if unsure else []
+            if unsure:
+                begin.append(assigned(target.id, self._asked(now), node))
         elif isinstance(target, ast.Attribute):
             owner = once("owner", self.visit(target.value))
             now = ast.Attribute(owner, target.attr, ast.Load())
-            now = self._call("got", [owner, ast.Constant(target.attr)], node) if computes else now
+            if self._may_compute(target):
+                now = self._call("got", [owner, ast.Constant(target.attr)], node)
             target = ast.Attribute(self._call("written", [owner], node), target.attr, ast.Store())
         else:
             owner, key = once("owner", self.visit(target.value)), once("key", self._key(self.visit(target.slice)))
@@ -344,10 +307,7 @@ class Converter(ast.NodeTransformer):
         end = [self._at(ast.Delete(names), node)] if names else []  # else they would be others that have it
         if name in TWO:
             found = self._call("computed", [ast.Constant(name), ast.Constant(True), now, value], node)
-            if isinstance(target, ast.Attribute) and computes:
-                put = self._call("put", [found, target.value, ast.Constant(target.attr)], node)
-                return [*begin, self._at(ast.Expr(put), node), *end]
-            return [*begin, self._at(ast.Assign([target], found), node), *end]
+            return [*begin, self._given(ast.Assign([target], found), node), *end]
         return [*begin, self._at(ast.AugAssign(target, node.op, value), node), *end]
 
     def _key(self, key: Any) -> Any:
@@ -413,12 +373,21 @@ class Converter(ast.NodeTransformer):
 
     def visit_Assign(self, node: ast.Assign) -> Any:
         """``x.attr = …``: its class may compute that."""
-        target = node.targets[0]
-        if len(node.targets) > 1 or not isinstance(target, ast.Attribute) or not self._may_compute(target):
-            return self.generic_visit(node)
+        names = [each.id for each in node.targets if isinstance(each, ast.Name) and each.id not in self.results]
+        if id(node.value) in self.unsure and len(names) == len(node.targets):
+            node.value = self._call("passed", [node.value, ast.Constant(node.value.id)], node)  # type: ignore[attr-defined]
+            return node
+        may_compute = isinstance(node.targets[0], ast.Attribute) and self._may_compute(node.targets[0])
         self.generic_visit(node)
+        return self._given(node, node) if may_compute else node
+
+    def _given(self, node: ast.Assign, at: ast.AST) -> ast.stmt:
+        """``x.attr = …``, of what may be computed, as a call."""
+        (target, *others) = node.targets
+        if others or not isinstance(target, ast.Attribute) or not self._may_compute(target):
+            return self._at(node, at)  # type: ignore[no-any-return]
         given = [node.value, target.value, ast.Constant(target.attr)]
-        return self._at(ast.Expr(self._call("put", given, node)), node)
+        return self._at(ast.Expr(self._call("put", given, node)), at)  # type: ignore[no-any-return]
 
     def _may_compute(self, node: ast.Attribute) -> bool:
         """Whether a user's class may compute an attribute: not of a module, or of what is global."""
@@ -426,6 +395,13 @@ class Converter(ast.NodeTransformer):
         if node.attr.startswith("__") and node.attr != "__class__":
             return False
         return root is None or root.split(".")[0] in self.known
+
+    def visit_Assert(self, node: ast.Assert) -> Any:
+        """``assert x is not None``: whoever reads x asks that."""
+        name = self._none_asked(node.test) if isinstance(node.test, ast.Compare) else None
+        if name is not None and isinstance(node.test.ops[0], ast.IsNot):  # type: ignore[attr-defined]
+            return self._at(ast.Expr(self._asked(name)), node)
+        return self.generic_visit(node)
 
     def visit_Subscript(self, node: ast.Subscript) -> Any:
         """``x[i] = …``: what x is may be a matter of a tensor."""
@@ -483,8 +459,7 @@ class Converter(ast.NodeTransformer):
         if len(node.ops) > 1 and _binds(node):
             return self._leave(node, ":= in a chain of comparisons")
         if (asked := self._none_asked(node)) is not None:
-            found = self._call("is_none", [asked, ast.Constant(asked.id)], node)
-            return found if isinstance(node.ops[0], ast.Is) else self._call("negated", [found], node)
+            return self._is_none(node, asked)
         self.generic_visit(node)
         names = [type(op).__name__ for op in node.ops]
         if len(names) == 1:
@@ -537,11 +512,12 @@ class Converter(ast.NodeTransformer):
 
     def _none_asked(self, node: ast.Compare) -> ast.Name | None:
         """The variable of ``x is None`` of which a tensor may decide that."""
-        sides = [node.left, *node.comparators]
-        names = [each for each in sides if isinstance(each, ast.Name) and id(each) in self.unsure]
-        nothing = [each for each in sides if isinstance(each, ast.Constant) and each.value is None]
-        is_asked = len(sides) == 2 and names and nothing and isinstance(node.ops[0], (ast.Is, ast.IsNot))
-        return names[0] if is_asked else None
+        name = compared_with_none(node)
+        return name if id(name) in self.unsure else None
+
+    def _is_none(self, node: ast.Compare, name: ast.Name) -> Any:
+        found = self._call("is_none", [name, ast.Constant(name.id)], node)
+        return found if isinstance(node.ops[0], ast.Is) else self._call("negated", [found], node)
 
     def _of_python(self, test: ast.expr) -> bool:
         """Whether a test is never a tensor."""
