@@ -24,6 +24,8 @@ def lifetimes(draft: Draft) -> None:
             storage.last = end
         elif storage.kind == DONATED:  # it is there before the first instruction
             storage.first = 0
+    for number, other in draft.spared.items():
+        storages[number].merged = other
     if draft.streams is not None:
         for storage, found in zip(storages, inverted(draft.touched, len(storages)), strict=True):
             storage.users = found
