@@ -179,6 +179,41 @@ def test_rows_that_lie_apart_are_added_without_a_copy(shape: tuple[int, ...], ax
     np.testing.assert_array_equal(out, wanted)
 
 
+@pytest.mark.parametrize("distinct", [2, 500, 60_000])
+@pytest.mark.parametrize(("count", "width"), [(16_384, (128,)), (8_192, (2, 100)), (4_096, (511,)), (16_384, (768,))])
+@pytest.mark.parametrize("gaps", [False, True])
+@pytest.mark.usefixtures("small_buffers")
+def test_rows_that_are_added_are_brought_together_in_planned_memory(
+    count: int, width: tuple[int, ...], distinct: int, gaps: bool
+) -> None:
+    """Up to 4 MB of them were copied, which no plan counted; and all indices became numbers of Python."""
+    op = CATALOGUE["scatter_add"]
+    numbers = np.random.default_rng(0)
+    indices = numbers.integers(-distinct, distinct, count)
+    x = numbers.standard_normal((distinct, *width)).astype("float32")
+    rows = numbers.standard_normal((count * (1 + gaps), *width)).astype("float32")[:: 1 + gaps]
+    out = np.empty_like(x)
+    items = op.canonical({"axis": 0})
+    avals = tuple(Aval(a.shape, a.dtype) for a in (x, indices, rows))
+    kernel = next(each for each in candidates(op, avals, dict(items), "numpy") if each.into)
+    assert rows.nbytes >= LARGE
+    assert taken(op, kernel, (x, indices, rows), (out,), items) <= MOST
+    wanted = x.copy()
+    np.add.at(wanted, indices, rows)
+    np.testing.assert_array_equal(out, wanted)
+
+
+def test_what_is_planned_for_rows_is_little_whatever_there_is_of_them() -> None:
+    stack = nnc.lazy()
+    x, at = stack.input("x", (50_000, 256), "float32"), stack.input("at", (100_000,), "int64")
+    rows = stack.input("rows", (100_000, 256), "float32")
+    program = stack.compile([x, at, rows], [stack.ops.scatter_add(x, at, rows, axis=0)])
+    assert 1 << 17 < program.plan.arena_bytes <= 3 << 17  # two rooms of 128 KiB, and a row
+    given = np.zeros((50_000, 256), "float32"), np.arange(100_000) // 2, np.ones((100_000, 256), "float32")
+    found = program(*given)
+    assert np.all(np.asarray(found) == 2)
+
+
 def test_most_kernels_were_met() -> None:
     assert len(OPERATORS) + len(SMALL) > 150
 

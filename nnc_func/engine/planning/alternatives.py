@@ -81,6 +81,11 @@ class Alternatives:
             best = self._committing(brief) if request.graph.updates else self.draft(brief)
         return through(self.passes.commit, best)
 
+    def as_written(self) -> Draft:
+        """The draft of the graph in its own order, with the kernels that are taken by default, and lifetimes."""
+        brief = self._once("short", lambda: short(self.request.graph, self.root.kernels, self.sequence))
+        return through(self.passes.lifetimes, self._aliased(brief, frozenset()))
+
     def asking(self, **changes: Any) -> Alternatives:
         """The same of a request with other `orders` or `memory`: what does not depend on them is not found again."""
         made = object.__new__(Alternatives)
