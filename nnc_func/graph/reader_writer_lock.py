@@ -35,14 +35,16 @@ class Turns:
     readers
         Runs that read it.
     queue
-        The run that writes it, or waits until nobody reads it any more, and behind it those that wait. Nobody is the
-        first, always: a list that never is empty keeps its room, so that a run of many variables takes no memory here.
+        The run that writes it, or waits until nobody reads it any more, and behind it those that wait.
+
+    In both nobody is the first, always: a list that never is empty keeps its room, so that a run of many variables
+    takes no memory here.
     """
 
     __slots__ = ("queue", "readers")
 
     def __init__(self) -> None:
-        self.readers: list[Any] = []
+        self.readers: list[Any] = [_nobody]
         self.queue: list[Any] = [_nobody]
 
     def _first(self) -> Run | None:

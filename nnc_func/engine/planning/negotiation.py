@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import math
 
+from nnc_func.engine.orders import SEARCHES
+from nnc_func.engine.orders.base import named
 from nnc_func.engine.plan_rows import NEXT, OUTPUT
 from nnc_func.engine.planning import ordering
 from nnc_func.engine.planning.draft import Draft, Row
@@ -43,8 +45,12 @@ def is_order_open(draft: Draft) -> bool:
     """Whether variants were taken, and another order may need less by more than 1 / `ordering.WORTH` with them.
 
     An order was chosen for the scratch memory that kernels took before: where that was at the peak, none was better.
+    So it is where a search found the order, or was not asked, since there was nothing to find.
     """
     if not draft.negotiated or draft.chosen is None or draft.request.retain is not None:
+        return False
+    searches = {order for order in draft.request.orders if isinstance(order, str) and order in SEARCHES}
+    if draft.order not in searches and searches <= {named(each.order) for each in draft.answers}:
         return False
     most = peak(draft)
     return most * ordering.WORTH > (ordering.WORTH + 1) * least_at(draft, draft.loads.index(most))
