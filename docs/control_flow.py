@@ -265,9 +265,14 @@ for stack in (eager, lazy):
 # `jit(control_flow=True)` makes them branches and loops where a tensor decides. A block is traced on the objects that
 # there are, so that each name of a list, a dict, an attribute or a tensor sees what is written into it. Which tensor a
 # name is may be decided by a tensor: what is written into it is written into that one. Which *list* it is may not, if
-# it is written into: that is refused, with file and line. So is what no tensor can be, such as a text, where it is read
-# after a tensor has decided it; a number that a tensor decides, as a key of a dict; an iterator from which a block
-# takes. A `try` of your own hides none of that. What is known to be other than in Python is listed in `docs/adr/0262`.
+# it is written into, nor which array of NumPy: that is refused, with file and line. So is what no tensor can be, such as
+# a text, where it is read after a tensor has decided it; a number that a tensor decides, as a key of a dict; an iterator
+# from which a block takes. A `try` of your own hides none of that.
+#
+# A number that a tensor decides takes the dtype of what it meets, and is an `int` or a `float` for `isinstance`, as in
+# Python. Three things are other than in Python. Blocks are traced whether they are taken or not, so printing, files and
+# whatever no Python object holds happens while they are. Such numbers have 64 bits, and nothing is raised where Python
+# would (`7 // 0`). And what a function, not an operator, computes of one is a tensor.
 
 
 @lazy.jit(control_flow=True)
@@ -296,6 +301,19 @@ try:
 except nnc.errors.UndefinedVariableError as error:
     said = str(error)
 assert "kind is 'small' where the condition" in said
+
+
+
+@lazy.jit(control_flow=True)
+def weighted(x, n):
+    total = x * 0
+    for i in range(n):
+        total = total + x * i if isinstance(i, int) else total
+    return total
+
+
+assert weighted(np.ones(2, "float32"), np.asarray(4)).tolist() == [6, 6]
+assert weighted(np.ones(2, "float32"), np.asarray(4)).dtype == np.float32
 
 for n, wanted, last in ((0, [5, 6], [5, 6]), (1, [6, 6], [12, 12]), (3, [6, 6], [62, 48])):
     x, y, first, larger = raised(np.array([1.0, 2.0]), np.array([5.0, 6.0]), np.asarray(n))

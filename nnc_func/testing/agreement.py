@@ -22,6 +22,7 @@ from nnc_func.config import config
 from nnc_func.engine.allocators import ALLOCATORS
 from nnc_func.engine.orders import ORDERS
 from nnc_func.layer import chain
+from nnc_func.testing.draws import constants_of_no_module
 from nnc_func.testing.program import Program
 from nnc_func.testing.programs import LARGEST
 from nnc_func.testing.reducing import reduced
@@ -80,14 +81,15 @@ def gradients(
 ) -> list[list[Any]]:
     """Of the sum of squares of the outputs' tanh, by each floating leaf: ``"at once"``, ``"compiled"``, or both.
 
-    With `decisions`, loops and branches are written out step by step.
+        With `decisions`, loops and branches are written out step by step.
 
-    Examples
-    --------
-    >>> import nnc_func as nnc
-    >>> from nnc_func.testing.program import Leaf
-    >>> gradients(Program((Leaf("input", "x", (), "float64", "zeros"),), (), (0,), ()), nnc.eager(), how="compiled")
-    [[array(0.)]]
+        Examples
+        --------
+        >>> import nnc_func as nnc
+        >>> from nnc_func.testing.draws import constants_of_no_module
+    from nnc_func.testing.program import Leaf
+        >>> gradients(Program((Leaf("input", "x", (), "float64", "zeros"),), (), (0,), ()), nnc.eager(), how="compiled")
+        [[array(0.)]]
     """
 
     def loss(*tensors: Any) -> Any:
@@ -301,7 +303,8 @@ def _drawn(strategy: Any, check: Callable[[Any], None], examples: int) -> int:
         check(value)
         taken += 1
 
-    each()
+    with constants_of_no_module():
+        each()
     return taken
 
 

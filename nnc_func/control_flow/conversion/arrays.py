@@ -1,14 +1,17 @@
-"""NumPy arrays that are variables of blocks: a block that writes into one is given a copy of it."""
+"""NumPy arrays that are variables of blocks: what writes into one is given a copy of it, and which may be one."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from nnc_func.errors import ControlFlowError
+
+if TYPE_CHECKING:
+    from nnc_func.control_flow.conversion.loop_state import LoopState, Slot
 
 
 class Arrays:
@@ -60,6 +63,25 @@ class Arrays:
             return each
         original = self.before[found[1]]
         return original if each.tobytes() == original.tobytes() else each
+
+
+def is_written(value: Any) -> bool:
+    """Whether something is an array that may be written into."""
+    return type(value) is np.ndarray and value.flags.writeable
+
+
+def possible_arrays(state: LoopState, slot: Slot, i: int) -> list[Any]:
+    """Arrays of which a leaf that a loop carries may be one after it."""
+    leaves = {(*each.key, n): each.held.leaves[n] for each in state.slots for n in each.moving}
+    arrays = {key: leaf for key, leaf in leaves.items() if is_written(leaf)}
+    key, end = (*slot.key, i), slot.end.leaves[i]
+    if key in state.kept:
+        return []
+    if any(end is state.phis[each] for each in arrays):
+        return [*arrays.values()]
+    if is_written(end):
+        return [end]
+    return [arrays[key]] if key in arrays and not state.goes else []
 
 
 def _shows_others(value: Any) -> bool:

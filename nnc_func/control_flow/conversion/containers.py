@@ -12,7 +12,7 @@ from nnc_func.errors import ControlFlowError
 from nnc_func.tree import sorted_keys
 
 if TYPE_CHECKING:
-    from nnc_func.control_flow.conversion.loop_state import LoopState
+    from nnc_func.control_flow.conversion.loop_state import LoopState, Slot
 
 
 def containers(tree: Any, path: str) -> Iterator[tuple[str, Any]]:
@@ -86,3 +86,12 @@ def check_containers(state: LoopState, touched: set[int], written: bool, known: 
                 f"{next(p for p in places[1][key] if p != path)} after a time, and not before it; give one of them "
                 "a value of its own"
             )
+
+
+def part_containers(state: LoopState, slot: Slot, value: Any, known: Identities) -> None:
+    """Say of lists and dicts that a loop leaves which ones they may be: what was there before, what it ends with."""
+    outer = [each for _, each in containers(slot.held.value, "")]
+    for _, each in containers(slot.end.value, ""):
+        outer += [other for other in known.possible(each) if other in state.objects]
+    for _, each in containers(value, ""):
+        known.part(each, outer, state.where)

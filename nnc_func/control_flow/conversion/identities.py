@@ -9,13 +9,19 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from itertools import islice
 from typing import Any
 from weakref import ref
 
+import numpy as np
 from attrs import define, field
 
-from nnc_func.errors import BatchingError, ControlFlowError, NncError
+from nnc_func.control_flow.attempts import attempts, first_failure, noting
+from nnc_func.control_flow.conversion.objects import MOST_BYTES, content, is_same
+from nnc_func.control_flow.conversion.users import users_line
+from nnc_func.control_flow.tracing import SCALARS
+from nnc_func.errors import ControlFlowError, NncError
 from nnc_func.graph.tensors.tensor import Tensor, written
 
 Same = Any
@@ -58,6 +64,26 @@ class Log:
             tensor.value, tensor.hold = value, hold
 
 
+@define(eq=False)
+class Part:
+    """A list, a dict, or an array of NumPy that may be another one, as a tensor decides; or a tensor made of arrays.
+
+    Attributes
+    ----------
+    others
+        Numbers of those that it may be, see `id`.
+    where
+        Where it was decided.
+    content
+        What it had then; None where it may have been written into since.
+    """
+
+    value: Any
+    others: list[int]
+    where: str
+    content: Any = None
+
+
 class Identities:
     """Which tensors are one object, while a converted function runs.
 
@@ -78,14 +104,21 @@ class Identities:
         self.made: list[tuple[int, int, Any]] = []  # of a tensor, which other, and what was known of the two before
         self.loops: dict[Any, Any] = {}  # what was found of loops of converted code, by where they stand
         self.names: dict[int, tuple[ref[Tensor], Any]] = {}  # where tensors were made that are one of others
-        self.failures: list[Exception] = []  # of blocks that a tensor decides
         self.standing: dict[int, tuple[Any, int]] = {}  # of a time of a loop: what it is at its beginning, perhaps
-        self.parted: dict[int, tuple[Any, list[int], str]] = {}
+        self.inherited: dict[tuple[int, str], tuple[Any, Any]] = {}  # attributes that objects had by their class alone
+        self.parted: dict[int, Part] = {}
+        self.numbers: dict[int, tuple[ref[Tensor], type]] = {}  # tensors that are numbers in Python, and of which kind
 
     # --- tensors ----------------------------------------------------------------------------------------
 
     def __call__(self, tensor: Tensor, value: Any, hold: Any) -> None:
         """A tensor was written into, and had this value: others that are the same object get its new one."""
+        if id(tensor) in self.parted:
+            try:
+                self.check(tensor, users_line())
+            except ControlFlowError:
+                tensor.value, tensor.hold = value, hold
+                raise
         self._note(tensor, value, hold)
         for other, same in self.partners(tensor):
             self.give(other, tensor if same is True else tensor.stack.ops.where(same, tensor, other))
@@ -140,12 +173,32 @@ class Identities:
         """Whether tensors are one object, of all pairs that may be."""
         return [same for kept, row in self.related.values() if kept() is not None for _, same in row.values()]
 
+    # --- numbers ----------------------------------------------------------------------------------------
+
+    def number(self, value: Any) -> type | None:
+        """The kind of number that something is in Python, see `numbers.Kind`; None: it is no number."""
+        if type(value) in SCALARS:
+            return type(value)
+        known = self.numbers.get(id(value))
+        return known[1] if known is not None and known[0]() is value else None
+
+    def stands_for(self, tensor: Any, kind: type) -> Any:
+        """Say that a tensor is a number in Python; the tensor."""
+        if isinstance(tensor, Tensor):
+            self.numbers[id(tensor)] = (ref(tensor), kind)
+        return tensor
+
+    def alike(self, tensor: Tensor) -> Tensor:
+        """Another tensor of the same value, that stands for the same kind of number."""
+        kind, made = self.number(tensor), Tensor(tensor.stack, tensor.value)
+        return made if kind is None else self.stands_for(made, kind)
+
     # --- blocks -----------------------------------------------------------------------------------------
 
     @contextmanager
     def block(self) -> Iterator[Log]:
         """While a block is traced: afterwards tensors have what they had, and what it said of them is forgotten."""
-        log, first, standing = Log(), len(self.made), len(self.standing)
+        log, first, standing, parted = Log(), len(self.made), len(self.standing), len(self.parted)
         self.logs.append(log)
         try:
             yield log
@@ -168,20 +221,10 @@ class Identities:
             del self.made[first:]
             for key in [*self.standing][standing:]:
                 del self.standing[key]
+            for key in [*self.parted][parted:]:
+                self.parted[key].content = None  # who may be written into gets back what it had
 
     # --- what fails -------------------------------------------------------------------------------------
-
-    @contextmanager
-    def noting(self) -> Iterator[None]:
-        """While a block that a tensor decides is traced: what it raises is not for a `try` of the user's around it."""
-        try:
-            yield
-        except BatchingError:  # somebody tries without vmap then
-            raise
-        except Exception as error:
-            if not any(error is each for each in self.failures):
-                self.failures.append(error)
-            raise
 
     def settle(self) -> None:
         """At the end: raise what a block has raised, and a `try` around it has caught.
@@ -191,8 +234,10 @@ class Identities:
         ControlFlowError
             Whether it is raised would be a matter of a tensor.
         """
-        if self.failures:
-            error = self.failures[0]
+        with suppress(ControlFlowError):
+            self.check_parts()  # which notes it
+        error = first_failure()
+        if error is not None:
             if isinstance(error, NncError):
                 raise error
             raise ControlFlowError(
@@ -203,15 +248,32 @@ class Identities:
     # --- containers -------------------------------------------------------------------------------------
 
     def part(self, made: Any, others: list[Any], where: Any) -> None:
-        """Say that a list or a dict is one of others, and a tensor decides which, or whether it is one of them."""
+        """Say that something is one of others, and a tensor decides which, or whether it is one of them."""
         for one, rest in ((made, others), *((other, [made]) for other in others)):
-            _, known, _ = self.parted.setdefault(id(one), (one, [], str(where)))
+            if id(one) not in self.parted:
+                self.parted[id(one)] = Part(one, [], str(where))
+            known = self.parted[id(one)].others
             known += [id(each) for each in rest if id(each) not in known]
 
     def possible(self, value: Any) -> list[Any]:
         """A list or a dict, and all that it may be."""
         entry = self.parted.get(id(value))
-        return [value, *(self.parted[key][0] for key in entry[1])] if entry is not None else [value]
+        return [value, *(self.parted[key].value for key in entry.others)] if entry is not None else [value]
+
+    @contextmanager
+    def parting(self) -> Iterator[None]:
+        """While it is said what may be which: afterwards each of these has what it is compared with later."""
+        first = len(self.parted)
+        yield
+        for part in islice(self.parted.values(), first, None):
+            large = isinstance(part.value, np.ndarray) and part.value.nbytes > MOST_BYTES
+            part.content = None if large or isinstance(part.value, Tensor) else content(part.value)
+
+    def check_parts(self) -> None:
+        """Raise ControlFlowError where code that is not converted has written into what may be something else."""
+        for part in [*self.parted.values()]:
+            if part.content is not None and not is_same(part.content, content(part.value)):
+                self.check(part.value, "code that is not converted")
 
     def stand_for(self, made: Any, original: Any) -> None:
         """Say that a list, a dict or a tuple is what another one is at one time, and another one at another."""
@@ -230,23 +292,26 @@ class Identities:
             found.add(self.standing[id(value)][1])
         for key in [*found]:
             if key in self.parted:
-                found.update(self.parted[key][1])
+                found.update(self.parted[key].others)
         return found
 
     def check(self, value: Any, where: str) -> None:
-        """Raise ControlFlowError where a list or a dict is written into, and a tensor decides which one it is."""
+        """Raise ControlFlowError where a list, a dict or an array is written into, and a tensor decides which it is."""
         entry = self.parted.get(id(value))
         if entry is None:
             return
-        for key in entry[1]:
-            if sys.getrefcount(self.parted[key][0]) > 2:  # somebody else has it
+        for key in entry.others:
+            if sys.getrefcount(self.parted[key].value) > 2:  # somebody else has it
                 kind = type(value).__name__
-                with self.noting():
+                what, own = f"a {kind}", f"one of its own, such as a copy, {kind}(x)"
+                if isinstance(value, (Tensor, np.ndarray)):
+                    kind, what, own = "array", "an array of NumPy", "a tensor, stack.asarray(x)"
+                with noting():
                     raise ControlFlowError(
-                        f"{where} writes into a {kind}, and which {kind} that is decides a tensor at {entry[2]}: "
-                        f"another one that has other names may be it; write into one of its own, such as a copy, "
-                        f"{kind}(x)"
+                        f"{where} writes into {what}, and which {kind} that is decides a tensor at {entry.where}: "
+                        f"another one that has other names may be it; write into {own}"
                     )
+        entry.content = None
 
 
 def known_identities() -> Identities | None:
@@ -265,20 +330,8 @@ def identities() -> Iterator[Identities]:
     found = Identities()
     token = written.set(found)
     try:
-        yield found
-        found.settle()
+        with attempts():
+            yield found
+            found.settle()
     finally:
         written.reset(token)
-
-
-@contextmanager
-def trial() -> Iterator[None]:
-    """While something is tried that may fail: what blocks raise then is of no account."""
-    found = known_identities()
-    before = 0 if found is None else len(found.failures)
-    try:
-        yield
-    except Exception:
-        if found is not None:
-            del found.failures[before:]
-        raise

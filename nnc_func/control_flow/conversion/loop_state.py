@@ -9,22 +9,25 @@ import numpy as np
 from attrs import define, field, frozen
 
 from nnc_func.autodiff.traced import Traced
-from nnc_func.control_flow.conversion.arrays import Arrays
-from nnc_func.control_flow.conversion.containers import check_containers, containers
+from nnc_func.control_flow.conversion.arrays import Arrays, possible_arrays
+from nnc_func.control_flow.conversion.containers import check_containers, part_containers
 from nnc_func.control_flow.conversion.copies import Copies
 from nnc_func.control_flow.conversion.identities import Identities, Log
-from nnc_func.control_flow.conversion.objects import Objects, Opaque, content, is_same
+from nnc_func.control_flow.conversion.loop_pairs import (
+    FIRST,
+    LATER,
+    OWN,
+    AgainError,
+    Key,
+    Pair,
+    carried_pairs,
+    one_with,
+)  # fmt: skip
+from nnc_func.control_flow.conversion.numbers import common_kind
+from nnc_func.control_flow.conversion.objects import Objects, Opaque, Variables, content, is_same
 from nnc_func.control_flow.conversion.values import Held, Rows, Undefined, moving, same
 from nnc_func.errors import ControlFlowError
 from nnc_func.graph.tensors.tensor import Tensor
-
-Key = tuple[Any, ...]
-"""Of a place: the number of a variable; or that of an object, and which of its parts. Of a leaf: place and number."""
-FIRST, LATER, ALWAYS, OWN = "first", "later", "always", "own"
-
-
-class AgainError(Exception):
-    """The body is to be traced again: it writes into more, or exchanges more, than was thought."""
 
 
 @define(eq=False)
@@ -50,22 +53,6 @@ class Slot:
     def moving(self) -> list[int]:
         """Which of its leaves are carried."""
         return [i for i, leaf in enumerate(self.held.leaves) if moving(leaf)]
-
-
-@define(eq=False)
-class Pair:
-    """Two tensors that may be one object.
-
-    Attributes
-    ----------
-    when
-        At the first time alone, at all times but this, always, or as a truth value of its own says.
-    before
-        Whether they are one before the loop.
-    """
-
-    when: str
-    before: Any
 
 
 @frozen
@@ -112,6 +99,7 @@ class LoopState:
         self.goes = goes
         self.assigned: dict[int, Held] = {}  # variables that had no value, and are given one
         self.unknown: dict[int, Any] = {}  # those that have none at the end either, and why
+        self.kinds: dict[Key, Any] = {}  # of leaves, of which kind of number they are; None: of none
         self.kept: set[Key] = set()  # leaves that are at the end of a time what they are at its beginning
         self.objects, self.arrays = objects, arrays
         self.contents = objects.contents()
@@ -142,7 +130,7 @@ class LoopState:
             self._begin_as(self.last)
         self._lay_out()
         leaves = {(*slot.key, i): slot.held.leaves[i] for slot in self.slots for i in slot.moving}
-        self.starts = {key: self._one_with(leaf, known) for key, leaf in leaves.items()}
+        self.starts = {key: one_with(self, leaf, known) for key, leaf in leaves.items()}
         if first and self.last is not None:
             self._pair_as(self.last, known)
         elif first:
@@ -162,9 +150,10 @@ class LoopState:
         if len(key) == 1:
             return self.held[key[0]].name
         value, path = self.objects.found[key[0]]
-        return f"{path}.{key[1]}" if type(value) in (list, dict, Rows) or hasattr(value, "__dict__") else path
+        named = type(value) in (list, dict, Rows, Variables) or hasattr(value, "__dict__")
+        return f"{path}.{key[1]}" if named else path
 
-    def _bits(self) -> list[tuple[Any, Any]]:
+    def bits(self) -> list[tuple[Any, Any]]:
         """Truth values that are carried: that of the first time, and those of pairs that have their own."""
         shared = [(FIRST, FIRST)] if any(p.when in (FIRST, LATER) for p in self.pairs.values()) else []
         return [*shared, *(key for key, pair in self.pairs.items() if pair.when == OWN)]
@@ -176,7 +165,7 @@ class LoopState:
         for tensor in self.tensors.values():
             found.append(Tensor(tensor.stack, tensor.value))
             paths.append(self.objects.path(tensor))
-        for n, key in enumerate(self._bits()):
+        for n, key in enumerate(self.bits()):
             value = True if key == (FIRST, FIRST) else self.pairs[key].before
             found.append(np.bool_(value) if type(value) is bool else value)
             paths.append(f"identity {n}")
@@ -245,6 +234,8 @@ class LoopState:
                 self.phis[(*slot.key, i)] = leaf
                 if isinstance(leaf, Tensor):
                     known.name(leaf, (FIRST, str(self.where), *slot.key, i))
+                if (kind := self.kinds.setdefault((*slot.key, i), known.number(slot.held.leaves[i]))) is not None:
+                    known.stands_for(leaf, kind)
             if len(slot.key) == 1:
                 variables[slot.key[0]] = slot.root
             else:
@@ -260,7 +251,7 @@ class LoopState:
             known.give(tensor, value := next(rest))
             self.entered[key] = value.value
         self.entered |= {id(phi): phi.value for phi in self.phis.values() if isinstance(phi, Tensor)}
-        bits = dict(zip(self._bits(), rest, strict=True))
+        bits = dict(zip(self.bits(), rest, strict=True))
         for (one, other), condition in self._conditions(bits):
             both = [self._tensor(each) for each in (one, other)]
             if all(isinstance(each, Tensor) for each in both):
@@ -307,11 +298,29 @@ class LoopState:
             self._check(slot.held, slot.end)
         self._check_arrays(log)
         check_containers(self, touched or set(), bool(grown), known)
-        bits = self._pairs(known)
+        self._number(known)
+        bits = carried_pairs(self, known)
         self.kept = {(*slot.key, i) for slot in self.slots for i in slot.moving if self._is_kept(slot, i)}
         values = [slot.end.leaves[i] for slot in self.slots for i in slot.moving]
         values += self.tensors.values()
-        return [*(Tensor(x.stack, x.value) if isinstance(x, Tensor) else x for x in values), *bits]
+        return [*(known.alike(x) if isinstance(x, Tensor) else x for x in values), *bits]
+
+    def _number(self, known: Identities) -> None:
+        """Note which kind of number each leaf is at all times.
+
+        Raises
+        ------
+        AgainError
+            It is another one than was thought.
+        """
+        kinds = {}
+        for slot in self.slots:
+            for i in slot.moving:
+                key = (*slot.key, i)
+                kinds[key] = common_kind([self.kinds.get(key), known.number(slot.end.leaves[i])])
+        if any(self.kinds.get(key) is not kind for key, kind in kinds.items()):
+            self.kinds |= kinds
+            raise AgainError
 
     def _is_kept(self, slot: Slot, i: int) -> bool:
         phi = self.phis[*slot.key, i]
@@ -455,8 +464,6 @@ class LoopState:
         """Whether only one variable has something."""
         return any(value is each and alone for each, alone in zip(self.before, self.arrays.alone, strict=True))
 
-    # --- which tensors are one object -------------------------------------------------------------------
-
     @property
     def outer(self) -> dict[int, Tensor]:
         """Tensors from outside, of which it matters whether they are one with what is carried."""
@@ -464,75 +471,6 @@ class LoopState:
         for key in self.pairs:
             found |= {each: self.near[each] for each in key if type(each) is int}
         return found
-
-    def _pairs(self, known: Identities) -> list[Any]:
-        """The truth values that are carried on: which tensors are one object at the end of a time.
-
-        Raises
-        ------
-        AgainError
-            There are more than was known.
-        """
-        rows: dict[Key, list[dict[int, Any]]] = {}  # of each leaf, before and after a time: what it may be one with
-        for slot in self.slots:
-            for i in slot.moving:
-                key, first = (*slot.key, i), slot.held.leaves[i]
-                rows[key] = [{**self.starts[key]}, self._one_with(slot.end.leaves[i], known)]
-                if self.is_alone(first) or id(first) not in self.near:
-                    rows[key][0].pop(id(first), None)
-        again, bits = False, dict[Any, Any]()
-        for pair, before, after in self._near(rows):
-            if before is False and after is False:
-                continue
-            when = OWN
-            if type(before) is type(after) is bool:
-                when = ALWAYS if before and after else FIRST if before else LATER
-            was = self.pairs.get(pair)
-            if was is None or (was.when != when and was.when != OWN):
-                self.pairs[pair] = Pair(when if was is None else OWN, before)
-                again = True
-            bits[pair] = after
-        for known_pair, one in self.pairs.items():
-            if known_pair not in bits and one.when != OWN:
-                self.pairs[known_pair] = Pair(OWN, one.before)
-                again = True
-            bits.setdefault(known_pair, False)
-        if again:
-            raise AgainError
-        stack = next((x.stack for x in self.phis.values() if isinstance(x, Tensor)), None)
-        values = [False if key == (FIRST, FIRST) else bits[key] for key in self._bits()]
-        return [stack.asarray(np.bool_(each)) if type(each) is bool else each for each in values]  # type: ignore[union-attr]
-
-    def _one_with(self, leaf: Any, known: Identities) -> dict[int, Any]:
-        """Tensors by identity that a leaf may be one with, and whether it is."""
-        if not isinstance(leaf, Tensor):
-            return {}
-        found = {id(leaf): True} | {id(other): same for other, same in known.partners(leaf)}
-        for other in (leaf, *(each for each, _ in known.partners(leaf))):
-            if other in self.objects or id(other) in self.outside:
-                self.near[id(other)] = other
-        return found
-
-    def _near(self, rows: dict[Key, list[dict[int, Any]]]) -> Iterator[tuple[tuple[Any, Any], Any, Any]]:
-        """Pairs of leaves, and of a leaf and a tensor from outside, with whether they are one before and after."""
-        starts: dict[int, list[Key]] = {}
-        ends: dict[int, list[Key]] = {}
-        for slot in self.slots:
-            for i in slot.moving:
-                starts.setdefault(id(slot.held.leaves[i]), []).append((*slot.key, i))
-                ends.setdefault(id(slot.end.leaves[i]), []).append((*slot.key, i))
-        order = {key: n for n, key in enumerate(rows)}
-        of = {(*slot.key, i): (slot.held.leaves[i], slot.end.leaves[i]) for slot in self.slots for i in slot.moving}
-        for key, (before, after) in rows.items():
-            for other in dict.fromkeys([*before, *after]):
-                if other in self.near:
-                    yield (key, other), before.get(other, False), after.get(other, False)
-            around = [each for start in before for each in starts.get(start, ())]
-            around += [each for end in after for each in ends.get(end, ())]
-            for each in dict.fromkeys(around):
-                if order[each] < order[key]:
-                    one, two = of[each]
-                    yield (key, each), before.get(id(one), False), after.get(id(two), False)
 
     # --- afterwards -------------------------------------------------------------------------------------
 
@@ -554,20 +492,17 @@ class LoopState:
                 if key in self.kept:
                     given[i] = slot.held.leaves[i]
                 made[key] = given[i]
+                if (kind := self.kinds.get(key)) is not None and given[i] is not slot.held.leaves[i]:
+                    known.stands_for(given[i], kind)
+                if others := possible_arrays(self, slot, i):
+                    known.part(given[i], others, self.where)
                 if isinstance(given[i], Tensor) and given[i] is not slot.held.leaves[i]:
                     known.name(given[i], (LATER, str(self.where), *key))
             leaves = [given.get(i, leaf) for i, leaf in enumerate(slot.held.leaves)]
             whole = all(a is b for a, b in zip(leaves, slot.held.leaves, strict=True)) and slot.end.value is slot.root
             value = slot.held.value if whole else Copies(_following(leaves)).of(slot.held.value)
             if not whole:
-                outer = [each for _, each in containers(slot.held.value, "")] + [
-                    other
-                    for _, each in containers(slot.end.value, "")
-                    for other in known.possible(each)
-                    if other in self.objects
-                ]
-                for _, each in containers(value, ""):
-                    known.part(each, outer, self.where)
+                part_containers(self, slot, value, known)
             if len(slot.key) == 1:
                 after[slot.key[0]] = value
             else:
@@ -578,7 +513,7 @@ class LoopState:
             self.objects.put(n, each)
         for tensor in self.tensors.values():
             known.give(tensor, next(rest))
-        bits = dict(zip(self._bits(), rest, strict=False))
+        bits = dict(zip(self.bits(), rest, strict=False))
         for (one, other), condition in self._conditions(bits):
             both = [made[each] if type(each) is tuple else self.outer[each] for each in (one, other)]
             if both[0] is not both[1] and all(isinstance(each, Tensor) for each in both):

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 SCOPES = (*FUNCTIONS, ast.ClassDef)
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+STACKING = {"stack", "asarray", "array"}
+KINDS = {"isinstance", "issubclass", "hasattr", "callable", "type", "id", "bool"}
 CHANGING = {"append", "extend", "insert", "pop", "remove", "clear", "update", "setdefault", "reverse", "sort"}
 
 
@@ -92,6 +96,43 @@ def appended(tree: ast.AST | Iterable[ast.AST], others: bool = True) -> set[str]
     if others:
         lists -= {place(n) for n in nodes if isinstance(n, ast.expr) and isinstance(getattr(n, "ctx", None), ast.Store)}
     return {name for name in lists if name is not None}
+
+
+def only_stacked(function: ast.FunctionDef) -> set[str]:
+    """Variables of which all that a function does is to append to them, to stack, count or return what they have."""
+    nodes = [*ast.walk(function)]
+    reads = Counter(n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load))
+    known: Counter[str | None] = Counter()
+    for node in within(function.body):
+        value: Any = node.value if isinstance(node, ast.Return) else None
+        if isinstance(node, ast.Call):
+            if isinstance(node.func, ast.Attribute) and node.func.attr == "append":
+                value = node.func.value
+            elif called(node) in {*STACKING, "len"} and len(node.args) == 1:
+                value = node.args[0].value if isinstance(node.args[0], ast.Starred) else node.args[0]
+        if isinstance(value, ast.Name):
+            known[value.id] += 1
+    others = {name for n in nodes if isinstance(n, (ast.Global, ast.Nonlocal)) for name in n.names}
+    others |= {n.target.id for n in nodes if isinstance(n, ast.AugAssign) and isinstance(n.target, ast.Name)}
+    return {name for name, count in reads.items() if known[name] == count} - others
+
+
+def looked_into(loop: ast.For | ast.While) -> set[str]:
+    """Places that a loop reads, but for what it appends to them, and calls with one, which may append to it, too."""
+    calls = [n for n in within(loop) if isinstance(n, ast.Call)]
+    fine = {id(n.func.value) for n in calls if isinstance(n.func, ast.Attribute) and n.func.attr == "append"}
+    fine |= {id(each) for n in calls if called(n) not in KINDS for each in n.args}
+    found = {
+        place(n) for n in ast.walk(loop)
+        if (isinstance(n, ast.Name) or (isinstance(n, ast.Attribute) and isinstance(n.value, ast.Name)))
+        and isinstance(n.ctx, ast.Load) and id(n) not in fine
+    }  # fmt: skip
+    return {name for name in found if name is not None}
+
+
+def called(node: ast.Call) -> str:
+    """The last name of what is called."""
+    return getattr(node.func, "attr", getattr(node.func, "id", ""))
 
 
 def read(tree: ast.AST | Iterable[ast.AST]) -> set[str]:

@@ -10,25 +10,30 @@ import pickle
 from array import array
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
-from functools import partial
+from dis import get_instructions
+from functools import lru_cache, partial
 from itertools import chain, count, cycle, islice
 from operator import length_hint
 from random import Random
 from types import (
+    BuiltinMethodType,
     CellType,
     CodeType,
     FunctionType,
+    GeneratorType,
     GetSetDescriptorType,
     MemberDescriptorType,
     MethodType,
+    ModuleType,
     SimpleNamespace,
 )
 from typing import Any
+from warnings import catch_warnings, simplefilter
 
 import numpy as np
 from attrs import frozen
 
-from nnc_func.control_flow.conversion.users import is_users, is_users_class
+from nnc_func.control_flow.conversion.users import is_users, is_users_class, is_users_module
 from nnc_func.control_flow.conversion.values import Get, Rows
 from nnc_func.errors import ControlFlowError
 from nnc_func.graph.tensors.tensor import Tensor
@@ -39,10 +44,19 @@ PARTS = (list, tuple, dict, set, deque)
 EMPTY: Any = ([], (), range(0), range(1 << 70), {}, {}.values(), {}.items(), set(), "", b"")
 ITERATORS: Any = (
     *{type(iter(each)) for each in EMPTY},
-    type(reversed([])), zip, map, filter, enumerate, count, cycle, islice, chain,
+    type(reversed([])), zip, map, filter, enumerate, count, cycle, islice, chain, GeneratorType,
 )  # fmt: skip
+DERIVED = (zip, map, filter, enumerate, cycle, islice, chain)  # iterators that take from others
 OPAQUE: Any = (*ITERATORS, Random, np.random.Generator, bytearray, array)  # no tensor decides what these have
 ATOMS = (int, float, str, bool, type(None))
+
+
+@frozen(eq=False)
+class Variables:
+    """Variables of a module, by name: code that blocks call may give them other values."""
+
+    space: dict[str, Any]
+    names: tuple[str, ...]
 
 
 @frozen
@@ -112,6 +126,11 @@ class Objects:
                 yield from ((part, f"{at}.{name}") for name, part in _attributes(value).items())
         elif kind is MethodType:
             yield from ((value.__func__, at), (value.__self__, at))
+        elif kind is BuiltinMethodType:
+            yield value.__self__, at
+        elif kind is Variables:
+            self.found.append((value, at))
+            yield from ((part, name) for name, part in content(value).items())
         elif kind is partial:
             yield from ((part, at) for part in (value.func, *value.args, *value.keywords.values()))
         elif kind is CellType:
@@ -124,8 +143,8 @@ class Objects:
             parts = value.segments if kind is Rows else value
             for key, part in parts.items() if isinstance(value, dict) else enumerate(parts):
                 yield part, f"{at}[{key!r}]"
-            for name, part in getattr(value, "__dict__", {}).items():
-                yield part, f"{at}.{name}"
+            if hasattr(value, "__dict__"):
+                yield value.__dict__, at
         elif kind is np.ndarray:
             if value.flags.writeable and value.nbytes <= MOST_BYTES:
                 self.found.append((value, at))
@@ -136,16 +155,24 @@ class Objects:
             yield kind, kind.__name__
 
     def _around(self, f: FunctionType, path: str) -> Iterator[tuple[Any, str]]:
-        """The variables around a function, and global ones that it names."""
+        """The variables around a function, and global ones that it names; in modules of a user, too."""
+        used, assigned = names_of(f.__code__) if is_users(f.__code__) else ((), ())
         for name, cell in zip(f.__code__.co_freevars, f.__closure__ or (), strict=True):
             yield cell, name
+            for value in content(cell):
+                if isinstance(value, ModuleType) and is_users_module(value):
+                    yield Variables(vars(value), used), name
         if is_users(f.__code__):
-            for name in _names(f.__code__):
-                value: Any = f.__globals__.get(name)
+            if assigned:
+                yield Variables(f.__globals__, assigned), f.__module__ or ""
+            for name in used:
+                value = f.__globals__.get(name)
                 calls = type(value) is FunctionType and is_users(value.__code__)
                 known = isinstance(value, (*PARTS, *OPAQUE, np.ndarray, Tensor, type))
                 if calls or known or is_users_class(type(value)):
                     yield value, name
+                elif isinstance(value, ModuleType) and is_users_module(value):
+                    yield Variables(vars(value), used), name
             for value in (*(f.__defaults__ or ()), *(f.__kwdefaults__ or {}).values()):
                 yield value, path or f.__name__
 
@@ -219,6 +246,8 @@ def content(value: Any, without: Collection[str] = ()) -> Any:
             return [value.cell_contents]
         except ValueError:
             return []
+    if kind is Variables:
+        return {name: value.space[name] for name in value.names if name in value.space}
     return {name: part for name, part in _attributes(value).items() if name not in without}
 
 
@@ -251,6 +280,12 @@ def put(value: Any, content: Any) -> None:
             value.cell_contents = content[0]
         else:
             del value.cell_contents
+    elif kind is Variables:
+        for name in value.names:
+            if name in content:
+                value.space[name] = content[name]
+            else:
+                value.space.pop(name, None)
     else:
         for name in _attributes(value):
             if name not in content:
@@ -293,16 +328,27 @@ def is_computed(owner: Any, name: str) -> bool:
     return hasattr(type(found), "__set__") and type(found) is not MemberDescriptorType
 
 
+def is_inherited(owner: Any, name: str) -> bool:
+    """Whether an object has an attribute by its class alone."""
+    return name not in getattr(owner, "__dict__", (name,)) and not isinstance(owner, type) and hasattr(owner, name)
+
+
 def _mangled(kind: type, name: str) -> str:
     """What a private name of a class is called."""
     return f"_{kind.__name__.lstrip('_')}{name}" if name.startswith("__") and not name.endswith("__") else name
 
 
-def _names(code: CodeType) -> Iterator[str]:
-    yield from code.co_names
-    for each in code.co_consts:
-        if isinstance(each, CodeType):
-            yield from _names(each)
+@lru_cache(maxsize=4096)
+def names_of(code: CodeType) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Names by which code reads globals and attributes; and those of globals that it assigns. Inner functions' too."""
+    used = {*code.co_names}
+    assigned = {each.argval for each in get_instructions(code) if each.opname in ("STORE_GLOBAL", "DELETE_GLOBAL")}
+    for inner in code.co_consts:
+        if isinstance(inner, CodeType):
+            more, others = names_of(inner)
+            used.update(more)
+            assigned.update(others)
+    return tuple(sorted(used)), tuple(sorted(assigned))
 
 
 def _state(value: Any) -> Opaque:
@@ -313,7 +359,27 @@ def _state(value: Any) -> Opaque:
         return Opaque(pickle.dumps(value.bit_generator.state))
     if isinstance(value, (bytearray, array)):
         return Opaque(bytes(value))
-    return Opaque((length_hint(value, -1), repr(value)))
+    return Opaque(_position(value))
+
+
+def _position(value: Any) -> Any:
+    """Where an iterator is, as far as it says that: how many are left, what it takes from, what a generator has."""
+    if isinstance(value, GeneratorType):
+        frame = value.gi_frame
+        if frame is None:
+            return None
+        inner = [_position(each) if isinstance(each, ITERATORS) else id(each) for each in frame.f_locals.values()]
+        return frame.f_lasti, inner
+    if type(value) in DERIVED:
+        with catch_warnings():
+            simplefilter("ignore", DeprecationWarning)
+            try:
+                _, sources, *rest = value.__reduce__()
+            except TypeError:
+                return object()  # where it is, it does not say: it may be another place each time
+        inner = [_position(each) if isinstance(each, ITERATORS) else id(each) for each in sources]
+        return inner, [each if isinstance(each, int) else repr(each) for each in rest]
+    return length_hint(value, -1), repr(value)
 
 
 def _put_state(value: Any, state: Any) -> None:

@@ -2,124 +2,43 @@
 
 from __future__ import annotations
 
-import builtins
 import functools
-import operator
 import sys
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from threading import RLock
 from types import BuiltinMethodType, CodeType, FunctionType, MethodType
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from nnc_func.control_flow.attempts import noting
+from nnc_func.control_flow.conversion.builtin_functions import (
+    BUILTINS,
+    COMPARISONS,
+    SymbolicRange,
+    tensor_among,
+)  # fmt: skip
 from nnc_func.control_flow.conversion.exits import UnsupportedError
 from nnc_func.control_flow.conversion.identities import identities, known_identities
-from nnc_func.control_flow.conversion.names import CHANGING
-from nnc_func.control_flow.conversion.objects import is_computed
+from nnc_func.control_flow.conversion.names import CHANGING, STACKING
+from nnc_func.control_flow.conversion.numbers import computed, signed
+from nnc_func.control_flow.conversion.objects import is_computed, is_inherited
 from nnc_func.control_flow.conversion.sources import (
     Source,
-    numbered,
     rows_of,
     staged_range,
-    symbolic,
-    together,
 )  # fmt: skip
 from nnc_func.control_flow.conversion.staged_branches import staged_branch, staged_choice
 from nnc_func.control_flow.conversion.staged_loops import StagedLoop
 from nnc_func.control_flow.conversion.staging import Where, staged, truth
-from nnc_func.control_flow.conversion.users import is_users
+from nnc_func.control_flow.conversion.users import is_users, users_line
 from nnc_func.control_flow.conversion.values import Get, Rows, Set, Undefined, Unreached
 from nnc_func.errors import ControlFlowError, ControlFlowWarning
 from nnc_func.graph.tensors.tensor import Tensor
 from nnc_func.tree import flatten
 
-
-def _users_line() -> str:
-    """Where the code stands that has called what is here."""
-    frame = sys._getframe(1)
-    while frame.f_code.co_filename == __file__ and frame.f_back is not None:
-        frame = frame.f_back
-    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
-
-
-def _is(one: Any, other: Any) -> Any:
-    """Whether two are one object: a tensor, where a tensor decides that."""
-    known = known_identities()
-    if known is None:
-        return one is other
-    if one is not other and known.may_be_same(one, other):
-        with known.noting():
-            raise ControlFlowError(
-                f"{_users_line()} asks whether two names are one {type(one).__name__}, which a tensor decides: compare "
-                "what is in them, or carry a truth value of your own"
-            )
-    return known.is_same(one, other)
-
-
-def _is_not(one: Any, other: Any) -> Any:
-    found = _is(one, other)
-    return not found if type(found) is bool else found.stack.ops.logical_not(found)
-
-
-COMPARE: dict[str, Callable[[Any, Any], Any]] = {
-    **{name: getattr(operator, name) for name in ("eq", "ne", "lt", "le", "gt", "ge")},
-    "is_": _is,
-    "is_not": _is_not,
-    "in_": lambda a, b: a in b,
-    "not_in": lambda a, b: a not in b,
-}
-STACKING = {"stack", "asarray", "array"}
-
-
-def tensor_among(given: Sequence[Any]) -> Any:
-    """The stack of the first tensor or source among some arguments; None: there is none."""
-    return next((each.stack for each in given if isinstance(each, (Tensor, Source))), None)
-
-
-def _range(*bounds: Any) -> Any:
-    stack = tensor_among(bounds)
-    if stack is not None:
-        return staged_range(stack, *bounds)
-    return SymbolicRange(bounds) if any(map(symbolic, bounds)) else range(*bounds)
-
-
-class SymbolicRange:
-    """A range of an extent that is not known yet: of which stack is seen from what the loop works on."""
-
-    def __init__(self, bounds: tuple[Any, ...]) -> None:
-        self.bounds = bounds
-
-
-def _enumerate(iterable: Any, start: Any = 0) -> Any:
-    if isinstance(iterable, Tensor):
-        iterable = rows_of(iterable)
-    return numbered(iterable, start) if isinstance(iterable, Source) else enumerate(iterable, start)
-
-
-def _zip(*given: Any, **keywords: Any) -> Any:
-    stack = tensor_among(given)
-    if stack is None:
-        return zip(*given, **keywords)  # noqa: B905
-    if keywords.get("strict"):
-        counts = {len(each) if not isinstance(each, Source) else each.length for each in given}
-        if len(counts) > 1 and all(type(each) is int for each in counts):
-            raise ValueError(f"zip(strict=True) of what is not equally long: {sorted(counts)}")
-    return together(stack, given)
-
-
-def _reversed(given: Any) -> Any:
-    if isinstance(given, Tensor):
-        given = rows_of(given)
-    if not isinstance(given, Source):
-        return reversed([*given] if type(given) is Rows else given)
-    if given.turned is None:
-        raise ControlFlowError("reversed() of zip() or enumerate() of tensors: turn the tensors themselves, x[::-1]")
-    return given.turned()
-
-
-BUILTINS: dict[Any, Any] = {range: _range, enumerate: _enumerate, zip: _zip, reversed: _reversed}
+ALONE = (lambda over: sys.getrefcount(over))(object())  # so many references has what only its caller's expression has
 
 
 class Control:
@@ -168,7 +87,7 @@ class Control:
 
     def loop_while(
         self, test: Callable[[], Any], body: Callable[[], Any], get: Get, put: Set, names: Sequence[str], later: int,
-        lists: Sequence[str], exchanged: Sequence[str], line: int,
+        lists: Mapping[str, str], exchanged: Sequence[str], line: int,
     ) -> None:  # fmt: skip
         """``while``: time after time in Python, as long as Python decides; from then on a loop of operators."""
         while True:
@@ -183,7 +102,7 @@ class Control:
 
     def loop_over(
         self, over: Any, test: Callable[[], Any] | None, body: Callable[[Any], Any], get: Get, put: Set,
-        names: Sequence[str], later: int, lists: Sequence[str], exchanged: Sequence[str], line: int,
+        names: Sequence[str], later: int, lists: Mapping[str, str], exchanged: Sequence[str], line: int,
     ) -> None:  # fmt: skip
         """``for``: over rows of a tensor, and over numbers that a tensor bounds, a loop of operators."""
         where = Where(_file(get), line)
@@ -199,9 +118,15 @@ class Control:
             over = rows_of(over)
         if isinstance(over, Source):
             return StagedLoop(over.stack, body, get, put, names, lists, exchanged, where, test, over).run()
+        shared = isinstance(over, Iterator) and sys.getrefcount(over) > ALONE
         for n, item in enumerate(over):
             more = True if test is None else test()
             if isinstance(more, Tensor):
+                if shared:
+                    raise ControlFlowError(
+                        f"the loop at {where} takes from a {type(over).__name__} that something else has, too, and a "
+                        "tensor decides when it ends: what is left of it then is not known; go over a list"
+                    )
                 if type(over) is range:
                     left = over[n:]
                     source = staged_range(more.stack, left.start, left.stop, left.step)
@@ -250,7 +175,7 @@ class Control:
         """What is written into: a list or a dict of which a tensor decides which one it is, is refused."""
         found = known_identities()
         if found is not None and id(value) in found.parted:
-            found.check(value, _users_line())
+            found.check(value, users_line())
         return value
 
     # --- variables --------------------------------------------------------------------------------------
@@ -272,7 +197,7 @@ class Control:
             It has none.
         """
         if isinstance(value, Undefined):
-            with identities() as known, known.noting():
+            with noting():
                 raise value.error()
         return value
 
@@ -282,7 +207,11 @@ class Control:
             return Undefined(name)
         if is_computed(owner, name):
             return None
-        return getattr(owner, name, Undefined(name))
+        value = getattr(owner, name, Undefined(name))
+        known = known_identities()
+        if known is not None and is_inherited(owner, name):
+            known.inherited[id(owner), name] = (owner, value)
+        return value
 
     def set_attribute(self, owner: Any, name: str, value: Any) -> None:
         """``owner.name = value``, as part of the state."""
@@ -290,7 +219,10 @@ class Control:
             return
         if getattr(owner, name, value) is value and not isinstance(value, Undefined) and hasattr(owner, name):
             return
-        if not isinstance(value, Undefined):
+        known = known_identities()
+        if known is not None and known.inherited.get((id(owner), name), (known, known))[1] is value:
+            delattr(owner, name)
+        elif not isinstance(value, Undefined):
             setattr(owner, name, value)
         elif not isinstance(owner, Undefined) and name in getattr(owner, "__dict__", ()):
             delattr(owner, name)
@@ -342,12 +274,17 @@ class Control:
 
     def negated(self, value: Any) -> Any:
         """``not``."""
-        return value.stack.ops.logical_not(truth(value)) if isinstance(value, Tensor) else not value
+        if not isinstance(value, Tensor):
+            return not value
+        with identities() as known:
+            return known.stands_for(value.stack.ops.logical_not(truth(value)), bool)
+
+    computed, signed = staticmethod(computed), staticmethod(signed)
 
     def compared(self, names: Sequence[str], left: Any, *rest: Callable[[], Any]) -> Any:
         """``a < b < c``."""
         right = rest[0]()
-        found = COMPARE[names[0]](left, right)
+        found = COMPARISONS[names[0]](left, right)
         if len(names) == 1:
             return found
         return self.both(found, lambda: self.compared(names[1:], right, *rest[1:]), False)
@@ -368,7 +305,7 @@ class Control:
         if kind is BuiltinMethodType:
             if f.__name__ in CHANGING:
                 self.written(f.__self__)
-            return f
+            return BUILTINS.get(f, f) if f in (isinstance, abs) else f
         if kind is MethodType:
             if type(f.__func__) is not FunctionType:
                 return f
@@ -376,8 +313,6 @@ class Control:
             return f if found is f.__func__ else MethodType(found, f.__self__)
         if kind is type:
             return BUILTINS.get(f, f)
-        if f is builtins.reversed:
-            return _reversed
         if kind is functools.partial and type(f.func) is FunctionType:
             found = self.converted(f.func)
             return f if found is f.func else functools.partial(found, *f.args, **f.keywords)

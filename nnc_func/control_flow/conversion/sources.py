@@ -8,6 +8,7 @@ from typing import Any, cast
 import numpy as np
 from attrs import frozen
 
+from nnc_func.control_flow.conversion.identities import known_identities
 from nnc_func.control_flow.tracing import SCALARS
 from nnc_func.errors import ControlFlowError, DTypeError
 from nnc_func.facets.dims import known, same_extent
@@ -111,9 +112,16 @@ def staged_range_of(stack: Any, start: Any, step: Any, length: Any, count: Any, 
 
     def item(k: Any, _: Any) -> Any:
         found = k if type(step) is int and step == 1 else k * step
-        return found if type(start) is int and start == 0 else found + start
+        found = found if type(start) is int and start == 0 else found + start
+        return _count(found)
 
     return Source(stack, (), item, length, count, turned)
+
+
+def _count(value: Any) -> Any:
+    """A number of Python that is a tensor."""
+    found = known_identities()
+    return value if found is None else found.stands_for(value, int)
 
 
 def _int64(stack: Any, value: Any) -> Any:
@@ -125,7 +133,7 @@ def _int64(stack: Any, value: Any) -> Any:
 def numbered(source: Source, start: Any = 0) -> Source:
     """As `enumerate`."""
     return Source(
-        source.stack, source.slices, lambda k, rows: (k + start if type(start) is not int or start else k,
+        source.stack, source.slices, lambda k, rows: (_count(k + start if type(start) is not int or start else k),
                                                      source.item(k, rows)),
         source.length, source.count,
     )  # fmt: skip

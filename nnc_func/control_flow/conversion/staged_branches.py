@@ -16,8 +16,10 @@ from nnc_func.autodiff.traced import Traced
 from nnc_func.aval import Aval
 from nnc_func.body import Body
 from nnc_func.body_builder import BodyBuilder
-from nnc_func.control_flow.conversion.arrays import Arrays
+from nnc_func.control_flow.attempts import noting
+from nnc_func.control_flow.conversion.arrays import Arrays, is_written
 from nnc_func.control_flow.conversion.identities import Identities, Log, identities
+from nnc_func.control_flow.conversion.numbers import common_dtype, common_kind
 from nnc_func.control_flow.conversion.objects import Objects, Opaque, is_same
 from nnc_func.control_flow.conversion.staging import Where, truth, within_staged
 from nnc_func.control_flow.conversion.values import (
@@ -31,7 +33,7 @@ from nnc_func.control_flow.conversion.values import (
     moving,
     same,
 )  # fmt: skip
-from nnc_func.control_flow.tracing import SCALARS, TracedBody, aval_of, carrier_of, traced
+from nnc_func.control_flow.tracing import TracedBody, aval_of, carrier_of, traced
 from nnc_func.engine.effects import ordered
 from nnc_func.errors import ControlFlowError
 from nnc_func.facets.dims import same_extent
@@ -94,7 +96,7 @@ def staged_branch(
     objects = Objects((then, otherwise), get, names)
     with identities() as known:
         try:
-            with within_staged(where), known.noting():
+            with within_staged(where), noting():
                 ends = [_outcome(stack, entry, run, get, put, later, objects, arrays) for run in (otherwise, then)]
         finally:
             put(before)
@@ -130,7 +132,7 @@ def staged_choice(test: Tensor, then: Callable[[], Any], otherwise: Callable[[],
     at = Where(where.file, where.line, (where.line, where.line))
     staged_branch(test, partial(assign, then), partial(assign, otherwise), get, put, ("value",), 1, at)
     if isinstance(value, Undefined):
-        with identities() as known, known.noting():
+        with noting():
             raise ControlFlowError(
                 f"the expression at {where} is one of two values, which a tensor decides, and {value.why}"
             )
@@ -152,6 +154,7 @@ def _outcome(
         with identities() as known, known.block() as log:
             try:
                 run()
+                known.check_parts()
                 found = arrays.unchanged(get())
                 ended[:] = [Held.of(held.name, value) for held, value in zip(entry[:later], found, strict=False)]
                 changed.update(objects.changed(before))
@@ -243,6 +246,8 @@ class _Merge:
                 if isinstance(one, (set, np.ndarray, Opaque)):
                     self.contents[n] = self._opaque(n, one, two, path)
                 else:
+                    if isinstance(one, dict) and not isinstance(value, dict) and {*one} == {*two}:
+                        two = {name: two[name] for name in one}  # the attributes of an object have no order
                     self.contents[n] = self._both(one, two, path)
             except _DifferError as error:
                 raise ControlFlowError(self._unequal(path, error)) from None
@@ -269,12 +274,13 @@ class _Merge:
         """What the variables have after the branch; objects have it then, too."""
         related = self._relations()
         found = self.bound(index)
-        for build in self.pairs.values():
-            build(found)
-        values = [build(found) for build in self.values]
-        contents = [(n, build(found)) for n, build in self.contents.items()]
-        for n, content in contents:
-            self.objects.put(n, content)
+        with self.known.parting():
+            for build in self.pairs.values():
+                build(found)
+            values = [build(found) for build in self.values]
+            contents = [(n, build(found)) for n, build in self.contents.items()]
+            for n, content in contents:
+                self.objects.put(n, content)
         for tensor, at in self.given:
             self.known.give(tensor, found[at])
         for build, other, when in related:
@@ -315,6 +321,11 @@ class _Merge:
         if is_whole and (type(one) is not kind or _shape(parts[0]) != _shape(parts[1])):
             shown = [self._shown(which, each) for which, each in enumerate((one, two))]
             raise _DifferError(f"{path} is {shown[1]} where {self._holds(1)}, {shown[0]} elsewhere")
+        if is_whole and kind is dict and [*parts[0]] != [*parts[1]]:
+            orders = [", ".join(map(repr, each)) for each in parts]
+            raise _DifferError(
+                f"{path} has its keys in the order {orders[1]} where {self._holds(1)}, {orders[0]} elsewhere; sort them"
+            )
         found = parts[0] if two is ABSENT else parts[1]
         keys = [*found] if isinstance(found, dict) else range(len(found))
         rows = [part if part is not ABSENT else dict.fromkeys(keys, ABSENT) for part in parts]
@@ -379,9 +390,16 @@ class _Merge:
         return self._tensor(one, two, path, lambda found: found[n])
 
     def _tensor(self, one: Any, two: Any, path: str, make: Build) -> Build:
+        sides = [each for each in (one, two) if each is not ABSENT]
+        arrays, kind = [*filter(is_written, sides)], common_kind(map(self.known.number, sides))
+
         def named(given: Sequence[Any]) -> Any:
             made = make(given)
             self.known.name(made, (str(self.where), path))
+            if arrays:
+                self.known.part(made, arrays, self.where)
+            if kind is not None:
+                self.known.stands_for(made, kind)
             return made
 
         build = _once(named)
@@ -406,13 +424,14 @@ class _Merge:
         shapes = [a.shape for a in avals]
         if len(shapes[0]) != len(shapes[1]) or not all(map(same_extent, *shapes)):
             return None, f"has shape {shapes[1]} where {self._holds(1)}, {shapes[0]} elsewhere; broadcast one"
-        typed = [a.dtype for a, leaf in zip(avals, leaves, strict=True) if type(leaf) not in SCALARS]
-        numbers = [leaf for leaf in leaves if type(leaf) in SCALARS]
+        weak = [self.known.number(leaf) not in (None, object) for leaf in leaves]
+        typed = [a.dtype for a, is_weak in zip(avals, weak, strict=True) if not is_weak]
         if len(typed) == 2 and typed[0] != typed[1]:
             return None, (
                 f"is {typed[1]} where {self._holds(1)}, {typed[0]} elsewhere; cast one: x.astype({typed[0].name!r})"
             )
-        return avals[0].having(dtype=np.result_type(*typed[:1], *numbers)), ""
+        numbers = [leaf for leaf, is_weak in zip(leaves, weak, strict=True) if is_weak]
+        return avals[0].having(dtype=common_dtype(typed[:1], numbers)), ""
 
     # --- which tensors are one object -------------------------------------------------------------------
 

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from attrs import frozen
 
 from nnc_func.aval import Aval
+from nnc_func.control_flow.attempts import noting, trial
 from nnc_func.control_flow.carries import Carry, Growing
 from nnc_func.control_flow.conversion.arrays import Arrays
-from nnc_func.control_flow.conversion.identities import identities, known_identities, trial
-from nnc_func.control_flow.conversion.loop_state import AgainError, LoopState
+from nnc_func.control_flow.conversion.identities import identities, known_identities
+from nnc_func.control_flow.conversion.loop_pairs import AgainError
+from nnc_func.control_flow.conversion.loop_state import LoopState
+from nnc_func.control_flow.conversion.numbers import common_dtype
 from nnc_func.control_flow.conversion.objects import Objects
 from nnc_func.control_flow.conversion.sources import Source
 from nnc_func.control_flow.conversion.staging import Where, truth, within_staged
-from nnc_func.control_flow.conversion.values import Get, Held, Rows, Set, moving
+from nnc_func.control_flow.conversion.values import UNREADABLE, Get, Held, Rows, Set, moving
 from nnc_func.control_flow.steps import in_order
 from nnc_func.control_flow.tracing import SCALARS, TracedBody, aval_of, tensor_of, traced
 from nnc_func.errors import ControlFlowError, OperatorError
@@ -51,7 +54,8 @@ class StagedLoop:
     get, put, names
         The variables that the block may leave another value in.
     lists
-        Of these, lists to which it appends and does nothing else.
+        Of these, lists to which it appends; and what the code does with each besides: it is ``"stacked"``, ``"read"``
+        after the loop, or ``"looked into"`` within it.
     exchanged
         Of these, those that it gives another value, and does not only write into.
     test
@@ -61,8 +65,9 @@ class StagedLoop:
     """
 
     def __init__(
-        self, stack: Any, body: Callable[[Any], None], get: Get, put: Set, names: Sequence[str], lists: Sequence[str],
-        exchanged: Sequence[str], where: Where, test: Callable[[], Any] | None = None, source: Source | None = None,
+        self, stack: Any, body: Callable[[Any], None], get: Get, put: Set, names: Sequence[str],
+        lists: Mapping[str, str], exchanged: Sequence[str], where: Where, test: Callable[[], Any] | None = None,
+        source: Source | None = None,
     ) -> None:  # fmt: skip
         self.stack, self.body, self.get, self.put, self.where = stack, body, get, put, where
         self.test, self.source = test, source
@@ -82,10 +87,12 @@ class StagedLoop:
         known = known_identities()
         last = None if known is None else known.loops.get(self.code)
         self.state = LoopState(self.before, self.held, self.gathering, new, objects, arrays, where, last, self.goes)
-        self.alone = arrays.alone
+        self.lists, self.alone = lists, arrays.alone
         self.ended: list[Held] = []
         self.rows: list[Any] = []
         for n, on in enumerate(self.gathering):
+            if on and lists[names[n]] == "looked into":
+                raise ControlFlowError(f"the loop at {where} appends to {names[n]}, and {UNREADABLE}")
             if on and objects.has_names(self.before[n]):
                 raise ControlFlowError(
                     f"the loop at {where} is one of operators, and appends to {names[n]}, which it knows by another "
@@ -112,7 +119,7 @@ class StagedLoop:
         if self.source is not None and self.source.count is None and self.source.length == 0:
             return
         try:
-            with within_staged(self.where), identities() as identical, identical.noting():
+            with within_staged(self.where), identities(), noting():
                 after = self._after(first)
         except BaseException:
             self.put(self.before)
@@ -150,6 +157,7 @@ class StagedLoop:
                     self.put(variables)
                     self.body(None if self.source is None else self.source.item(times, own[len(before) :]))
                     results: list[Any] = [] if self.test is None else [self._more()]  # which may assign, too
+                    identical.check_parts()
                     ended = self.get()
                     self._gather(inside, ended)
                     found = self.state.leave(ended, identical, log)
@@ -293,7 +301,7 @@ class StagedLoop:
         """The variables after the loop."""
         size = len(self.state.leaves()[0])
         columns, rows = iter(found[size:]), iter(self.rows)
-        with identities() as identical:
+        with identities() as identical, identical.parting():
             after = self.state.finished(found[:size], identical)
         for n, on in enumerate(self.gathering):
             if on:
@@ -301,7 +309,7 @@ class StagedLoop:
         return after
 
     def _gathered(self, n: int, row: Any, columns: Any) -> Any:
-        """The list after the loop; one that somebody else has, too, gets a tensor for each row."""
+        """The list after the loop; it gets a tensor for each row, unless all that is done with it is to stack it."""
         before = self.before[n]
         if row is None:
             return before
@@ -315,12 +323,12 @@ class StagedLoop:
             before.segments.append(segment)
             return before
         rows = Rows(self.stack, [*(("one", each) for each in before), segment])
-        if self.alone[n]:
+        if self.alone[n] and self.lists[self.held[n].name] == "stacked":
             return rows
         if not all(known(leaf.shape[0]) for leaf in flat):
             raise ControlFlowError(
-                f"the loop at {self.where} appends to {self.held[n].name}, which something else has, too, and how many "
-                "rows there are is not known yet: append to a list of its own"
+                f"the loop at {self.where} appends to {self.held[n].name}, and how many rows there are is not known "
+                "yet: append to a list of its own, and do nothing but stack it"
             )
         before[:] = [*rows]
         return before
@@ -332,14 +340,18 @@ def _holding(number: Any, dtype: Any) -> Any:
 
 
 def _dtype_of(leaf: Any, before: Any) -> Any:
-    """The dtype that a Python number gives a leaf that is carried; None: it is no Python number."""
-    if type(leaf) not in SCALARS:
+    """The dtype that a number gives a leaf that is carried; None: it is no number."""
+    known = known_identities()
+    if type(before) in SCALARS:
+        return np.result_type(before, leaf) if type(leaf) in SCALARS else None
+    if known is None or known.number(leaf) in (None, object):
         return None
-    return np.result_type(before if type(before) in SCALARS else before.dtype, leaf)
+    return common_dtype([before.dtype], [leaf])
 
 
 def _carried(stack: Any, leaf: Any, before: Any) -> Any:
-    """A leaf that is carried on as a tensor; a Python number takes the dtype that it is carried with."""
-    if type(leaf) not in SCALARS or type(before) in SCALARS:
+    """A leaf that is carried on as a tensor; a number takes the dtype that it is carried with."""
+    dtype = None if type(before) in SCALARS else _dtype_of(leaf, before)
+    if dtype is None:
         return tensor_of(stack, leaf)
-    return stack.asarray(leaf, np.result_type(before.dtype, leaf))
+    return leaf.astype(dtype) if isinstance(leaf, Tensor) else stack.asarray(leaf, dtype)

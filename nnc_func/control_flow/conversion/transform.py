@@ -15,17 +15,16 @@ from nnc_func.control_flow.conversion.names import (
     appended,
     bound,
     captured,
+    looked_into,
+    only_stacked,
     own,
     parameters,
     place,
     within,
 )  # fmt: skip
+from nnc_func.control_flow.conversion.numbers import ONE, ORDER, TWO
 
 PYTHON_TESTS = {"isinstance", "issubclass", "hasattr", "callable"}
-COMPARISONS = {
-    ast.Eq: "eq", ast.NotEq: "ne", ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge", ast.Is: "is_",
-    ast.IsNot: "is_not", ast.In: "in_", ast.NotIn: "not_in",
-}  # fmt: skip
 SIMPLE = (ast.Name, ast.Constant, ast.Compare, ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Attribute, ast.operator,
           ast.unaryop, ast.cmpop, ast.boolop, ast.expr_context)  # fmt: skip
 
@@ -131,6 +130,7 @@ class Converter(ast.NodeTransformer):
         self.unsure: set[int] = set()
         self.first: str | None = None
         self.lists: set[str] = set()
+        self.stacked: set[str] = set()
         self.results: set[str] = set()
         self.wanted: set[str] = set()
 
@@ -155,7 +155,7 @@ class Converter(ast.NodeTransformer):
         UnsupportedError
             It, or one in it, is left to Python.
         """
-        kept = self.known, self.liveness, self.unsure, self.first, self.lists, self.wanted
+        kept = self.known, self.liveness, self.unsure, self.first, self.lists, self.stacked, self.wanted
         self.left += refuse(node)
         for outside in (node.args, *node.decorator_list):
             self._left(outside)
@@ -163,6 +163,7 @@ class Converter(ast.NodeTransformer):
         names = parameters(node)
         start = 1 if ast.get_docstring(node, clean=False) is not None and len(node.body) > 1 else 0
         documentation, node.body = node.body[:start], node.body[start:]
+        self.stacked = only_stacked(node)
         exits = Exits(node, self.names)
         self.results.add(exits.result)
         self.lists = appended(node.body, others=False)
@@ -181,7 +182,7 @@ class Converter(ast.NodeTransformer):
         inner = self._scope(body, {*names})
         manager = ast.withitem(self._call("function", [], body[0]))
         node.body = [*documentation, self._at(ast.With([manager], inner), body[0])]
-        self.known, self.liveness, self.unsure, self.first, self.lists, self.wanted = kept
+        self.known, self.liveness, self.unsure, self.first, self.lists, self.stacked, self.wanted = kept
         return node
 
     def _scope(self, body: Sequence[ast.stmt], given: set[str]) -> list[ast.stmt]:
@@ -249,20 +250,20 @@ class Converter(ast.NodeTransformer):
         """A loop with a condition."""
         names, later = self.liveness.state(node, self.known)
         test, body = self.names.fresh("test"), self.names.fresh("body")
-        lists, exchanged = appended(node.body), self._exchanged([*node.body, ast.Expr(node.test)], names)
+        lists, exchanged = self._appended(node, names), self._exchanged([*node.body, ast.Expr(node.test)], names)
         made = [
             self._made(test, [], [self._at(ast.Return(node.test), node.test)], names, node.test),
             self._made(body, [], node.body, names, node),
         ]
         return self._dispatched(node, made, names, "loop_while", [
             ast.Name(test, ast.Load()), ast.Name(body, ast.Load()),
-        ], [ast.Constant(later), self._strings(lists & {*names}), self._strings(exchanged)])  # fmt: skip
+        ], [ast.Constant(later), lists, self._strings(exchanged)])  # fmt: skip
 
     def visit_For(self, node: ast.For) -> Any:
         """A loop over something."""
         names, later = self.liveness.state(node, self.known)
         test, body, item = self.names.fresh("test"), self.names.fresh("body"), self.names.fresh("item")
-        lists, exchanged = appended(node.body), self._exchanged([*node.body, ast.Expr(node.target)], names)
+        lists, exchanged = self._appended(node, names), self._exchanged([*node.body, ast.Expr(node.target)], names)
         target = self._at(ast.Assign([node.target], ast.Name(item, ast.Load())), node.target)
         over = self.visit(node.iter)
         made = [self._made(body, [item], [target, *node.body], names, node)]
@@ -273,7 +274,7 @@ class Converter(ast.NodeTransformer):
             asked = ast.Name(test, ast.Load())
         return self._dispatched(node, made, names, "loop_over", [
             over, asked, ast.Name(body, ast.Load()),
-        ], [ast.Constant(later), self._strings(lists & {*names}), self._strings(exchanged)])  # fmt: skip
+        ], [ast.Constant(later), lists, self._strings(exchanged)])  # fmt: skip
 
     def visit_Match(self, node: ast.Match) -> Any:
         """Left to Python; `case True` asks what no tensor is."""
@@ -290,15 +291,26 @@ class Converter(ast.NodeTransformer):
 
     def visit_AugAssign(self, node: ast.AugAssign) -> Any:
         """A variable that may have no value is read first; a list is written into."""
-        unsure, target = id(node) in self.unsure, node.target
+        unsure, target, at = id(node) in self.unsure, node.target, node
         read = None if any(isinstance(each, ast.Call) for each in ast.walk(target)) else ast.unparse(target)
         node = self.generic_visit(node)  # type: ignore[assignment]
         before: list[Any] = []
         if unsure and isinstance(target, ast.Name):
             before.append(self._call("defined", [ast.Name(target.id, ast.Load())], node))
-        if read is not None:
-            before.append(self._call("written", [ast.parse(read, mode="eval").body], node))
-        return [*(self._at(ast.Expr(each), node) for each in before), node]
+        if read is None:
+            return [*(self._at(ast.Expr(each), node) for each in before), node]
+        now, name = ast.parse(read, mode="eval").body, type(node.op).__name__
+        before.append(self._call("written", [now], node))
+        if name in TWO:
+            given = [ast.Constant(name), ast.Constant(True), now, node.value]
+            node = ast.Assign([node.target], self._call("computed", given, node))  # type: ignore[assignment]
+        return [*(self._at(ast.Expr(each), at) for each in before), self._at(node, at)]
+
+    def _appended(self, node: ast.For | ast.While, names: Sequence[str]) -> ast.expr:
+        """Lists to which a loop appends: what the code does with each besides."""
+        looked, found = looked_into(node), sorted(appended(node.body) & {*names})
+        uses = ["looked into" if each in looked else "stacked" if each in self.stacked else "read" for each in found]
+        return ast.Dict([*map(ast.Constant, found)], [*map(ast.Constant, uses)])
 
     def _exchanged(self, body: Sequence[ast.stmt], names: Sequence[str]) -> list[str]:
         """Of variables those that are given another value, not only written into."""
@@ -379,9 +391,20 @@ class Converter(ast.NodeTransformer):
             found = self._call(name, [found, self._later(each), ast.Constant(cheap)], node)
         return found
 
-    def visit_UnaryOp(self, node: ast.UnaryOp) -> Any:
-        """`not`."""
+    def visit_BinOp(self, node: ast.BinOp) -> Any:
+        """``a * b``: a number that a tensor decides may be one of them."""
         self.generic_visit(node)
+        name = type(node.op).__name__
+        if name not in TWO or all(type(n) is ast.Constant for n in (node.left, node.right)):
+            return node
+        return self._call("computed", [ast.Constant(name), ast.Constant(False), node.left, node.right], node)
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> Any:
+        """`not`, and ``-a``."""
+        self.generic_visit(node)
+        name = type(node.op).__name__
+        if name in ONE and type(node.operand) is not ast.Constant:
+            return self._call("signed", [ast.Constant(name), node.operand], node)
         return self._call("negated", [node.operand], node) if isinstance(node.op, ast.Not) else node
 
     def visit_Compare(self, node: ast.Compare) -> Any:
@@ -389,9 +412,13 @@ class Converter(ast.NodeTransformer):
         if len(node.ops) > 1 and _binds(node):
             return self._leave(node, ":= in a chain of comparisons")
         self.generic_visit(node)
-        if len(node.ops) == 1 and not (isinstance(node.ops[0], (ast.Is, ast.IsNot)) and not _with_constant(node)):
-            return node
-        names = [COMPARISONS[type(op)] for op in node.ops]
+        names = [type(op).__name__ for op in node.ops]
+        if len(names) == 1:
+            if names[0] in ORDER:
+                given = [ast.Constant(names[0]), ast.Constant(False), node.left, node.comparators[0]]
+                return self._call("computed", given, node)
+            if names[0] in ("In", "NotIn") or _with_constant(node):
+                return node
         rest = [self._later(each) for each in node.comparators]
         return self._call("compared", [self._strings(names), node.left, *rest], node)
 
@@ -456,8 +483,12 @@ def _of_python(test: ast.expr) -> bool:
 
 
 def _with_constant(test: ast.Compare) -> bool:
-    """Whether all that is compared, but for one, are constants: no tensor decides whether something is None."""
-    return sum(not isinstance(each, ast.Constant) for each in (test.left, *test.comparators)) <= 1
+    """Whether all that is compared, but for one, are constants: no tensor decides whether something is None.
+
+    Of a truth value that a tensor decides, it does decide whether it is True.
+    """
+    constants = [isinstance(n, ast.Constant) and type(n.value) is not bool for n in (test.left, *test.comparators)]
+    return constants.count(False) <= 1
 
 
 def _binds(node: ast.AST) -> bool:

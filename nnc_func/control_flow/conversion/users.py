@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import sys
 import sysconfig
-from types import CodeType
+from types import CodeType, ModuleType
 
-from nnc_func.graph.origin import PACKAGE
+from nnc_func.graph.origin import PACKAGE, lines, origin
 
 _LIBRARIES = tuple(
     {
@@ -17,6 +17,11 @@ _LIBRARIES = tuple(
     }
     | {PACKAGE}
 )
+
+
+def users_line() -> str:
+    """Where the user's code stands that has called what is here: the file, and the line."""
+    return next((f"{file}:{line}" for file, line, _ in lines(origin())), "code")
 
 
 def is_users(code: CodeType) -> bool:
@@ -43,8 +48,23 @@ def is_users_class(kind: type) -> bool:
     """
     if any(each.__module__.split(".")[0] == __name__.split(".")[0] for each in kind.__mro__):
         return False
-    file = getattr(sys.modules.get(kind.__module__), "__file__", None)
-    return kind.__module__.split(".")[0] not in sys.stdlib_module_names if file is None else _is_users_file(file)
+    return _is_users_module(kind.__module__, sys.modules.get(kind.__module__))
+
+
+def is_users_module(module: ModuleType) -> bool:
+    """Whether a module is a user's.
+
+    Examples
+    --------
+    >>> is_users_module(os), is_users_module(ModuleType("mine"))
+    (False, True)
+    """
+    return _is_users_module(module.__name__, module)
+
+
+def _is_users_module(name: str, module: ModuleType | None) -> bool:
+    file = getattr(module, "__file__", None)
+    return name.split(".")[0] not in sys.stdlib_module_names if file is None else _is_users_file(file)
 
 
 def _is_users_file(file: str) -> bool:

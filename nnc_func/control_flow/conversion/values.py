@@ -45,6 +45,12 @@ class Unreached(Undefined):
     __slots__ = ()
 
 
+UNREADABLE = (
+    "a list is read in the loop that appends to it, which is a loop of operators: carry what is read in a variable of "
+    "its own, and read the list after the loop"
+)
+
+
 class Rows:
     """A list to which a loop of operators has appended: what was appended one by one, and tensors of many rows.
 
@@ -70,10 +76,7 @@ class Rows:
 
     def _check(self) -> None:
         if self.open:
-            raise ControlFlowError(
-                "a list is read in the loop that appends to it, which is a loop of operators: carry what is read in a "
-                "variable of its own, and read the list after the loop"
-            )
+            raise ControlFlowError(UNREADABLE)
 
     def stacked(self, axis: int = 0) -> Any:
         """All of them as one tensor, or a tree of tensors, side by side along an axis."""
