@@ -233,6 +233,27 @@ def test_a_part_that_is_copied_between_parts_of_one_whole_takes_next_to_nothing(
     np.testing.assert_array_equal(out, np.concatenate([np.exp(given), np.sin(given), np.exp(given)], -1))
 
 
+@pytest.mark.parametrize("checked", [False, True])
+@pytest.mark.parametrize("dtype", ["float32", "bool", "int64"])
+def test_classes_are_compared_into_the_result(checked: bool, dtype: str) -> None:
+    """Those that are checked took the result once more, and what is compared."""
+    stack = nnc.lazy()
+    x = stack.input("x", (1000, 700), "int64")
+    program = stack.compile([x], [stack.ops.one_hot(x, depth=2, dtype=dtype, checked=checked)])
+    given, out = np.arange(700_000).reshape(1000, 700) % 2, np.empty((1000, 700, 2), dtype)
+    program(given, out=[out])
+    tracemalloc.start()
+    program(given, out=[out])
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most <= MOST
+    assert sum(program.plan.private_bytes) == 0
+    np.testing.assert_array_equal(out, (given[..., None] == np.arange(2)).astype(dtype))
+    given[0, 0] = 2
+    with pytest.raises(NncError, match="number 2 is none of 2 classes") if checked else nullcontext():
+        program(given)
+
+
 def test_most_kernels_were_met() -> None:
     assert len(OPERATORS) + len(SMALL) > 150
 

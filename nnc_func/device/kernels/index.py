@@ -298,18 +298,26 @@ def first_copied(into: Any) -> Any:
 
 def one_hot(xp: Any, indices: Any, *, depth: int, dtype: Any, checked: bool) -> Any:
     """In any namespace: each index compared with every place."""
-    if checked and 0 not in indices.shape:
+    if checked:
+        _check_classes(xp, indices, depth)
+    places = xp.arange(depth, dtype=dtype_in(xp, INT64))
+    return converted(xp, converted(xp, indices, INT64)[..., None] == places, dtype)
+
+
+def _check_classes(xp: Any, indices: Any, depth: int) -> None:
+    """Raise IndexError unless every index is the number of a class."""
+    if 0 not in indices.shape:
         low, high = extremes(xp, indices)
         if low < 0 or high >= depth:
             raise IndexError(f"number {low if low < 0 else high} is none of {depth} classes, 0 to {depth - 1}")
-    places = xp.arange(depth, dtype=dtype_in(xp, INT64))
-    return converted(xp, converted(xp, indices, INT64)[..., None] == places, dtype)
 
 
 def one_hot_into(
     xp: Any, arrays: Arrays, outs: Arrays, scratch: Arrays, *, depth: int, dtype: Any, checked: bool
 ) -> None:
     """Compared into the result's dtype at once."""
+    if checked:
+        _check_classes(xp, arrays[0], depth)
     if outs[0].dtype.kind == "b" or xp is np:
         xp.equal(arrays[0][..., None], xp.arange(depth), outs[0], casting="unsafe")
     else:

@@ -291,6 +291,13 @@ def put_along_axis_add(x: Tensor, indices: Tensor, updates: Tensor, /, *, axis: 
             infallible=True,
             strided=True,
         ),
+        Kernel(
+            "checked and compared",
+            compute=kernels.one_hot,
+            into=kernels.one_hot_into,
+            namespaces=NUMPY,
+            strided=True,
+        ),
         reference(kernels.one_hot),
     ),
     cost=free,
