@@ -85,6 +85,15 @@ class ControlFlowError(NncError, TypeError):
     """Python's control flow that cannot be turned into loops and branches, or not where a tensor decides."""
 
 
+class TracedFunctionError(ControlFlowError):
+    """An error of Python in a function that is traced whether it is ever called: it is of that error's class, too."""
+
+    def __reduce__(self) -> Any:
+        return TracedFunctionError, self.args
+
+    __str__ = Exception.__str__
+
+
 class UndefinedVariableError(NncError, UnboundLocalError):
     """A variable is read that has not got a value on every way: names it, and the branch that assigns it."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast, overload
 
 import numpy as np
 from attrs import field, frozen
@@ -24,8 +24,8 @@ from nnc_func.device.shared.queries import machine_of
 from nnc_func.engine import Eager, Lazy
 from nnc_func.engine.effects import applied_with_effects, first, performed
 from nnc_func.engine.jit import Arguments, Jitted
-from nnc_func.errors import DTypeError, GraphError, LayerError, ShapeError, TracingError
-from nnc_func.facets.dims import mentions_unknown
+from nnc_func.errors import DTypeError, GraphError, LayerError, ShapeError, TracingError, UnboundError
+from nnc_func.facets.dims import Dim, mentions_unknown
 from nnc_func.facets.dtypes import as_dtype
 from nnc_func.graph import aliases
 from nnc_func.graph.bodies import abstract
@@ -267,7 +267,7 @@ class Stack(Derivatives):
                 return None
         try:
             return self._dispatch(op, values, params)
-        except ShapeError:
+        except (ShapeError, TracingError, UnboundError):
             if mentions_unknown([*params.values()]):  # an extent of a body that is traced: it is part of that
                 return None
             raise
@@ -326,8 +326,10 @@ class Stack(Derivatives):
     # --- values ---------------------------------------------------------------------------------------
 
     def asarray(self, value: Any, dtype: Any = None, place: str | None = None) -> Tensor:
-        """A tensor of this stack with that value, in a place of its device."""
+        """A tensor of this stack with that value, in a place of its device; of an unknown extent its number, int64."""
         dtype = as_dtype(dtype) if type(dtype) is str else dtype
+        if type(value) is Dim:
+            value = self.ops.full(shape=(), value=cast("Any", value), dtype=dtype or "int64")
         if isinstance(value, Tensor) and value.stack == self and dtype in (None, value.dtype) and place is None:
             return value
         make = self.engine.asarray if "engine" in self._layers else self.device.asarray

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from attrs import evolve
+
 from nnc_func.aval import Aval
 from nnc_func.batching.bodies import BatchedBody, along_rows, avals_of_rows, read_by, replaced
 from nnc_func.body import Body
@@ -57,6 +59,9 @@ def _select(call: Application) -> tuple[Any, ...]:
     count = len(bodies[0].results)
     index = call.args[0]
     is_bool = kind_of(o.dtype(index)) == "b"
+    if len(bodies) == 1 and not call.params["default"] and not is_bool:  # all rows choose it, or there is an error
+        whole = (_refused(call, index), *call.args[1:])
+        return _branch(evolve(call, args=whole, is_batched=(False, *call.is_batched[1:])))
     index = index if is_bool else _checked(call, index)
     ys: list[Any] = []
     for n, (body, found) in enumerate(zip(bodies, _bodies(call, range(count)), strict=True)):
@@ -74,12 +79,22 @@ def _select(call: Application) -> tuple[Any, ...]:
 def _checked(call: Application, index: Any) -> Any:
     """The index, of which each row names a body: the default, or a RunError, where one does not."""
     o, count = call.o, len(call.params["bodies"])
-    wrong = o.logical_or(o.less(index, 0), o.less_equal(count, index))
     if call.params["default"]:
-        return o.where(wrong, count - 1, index)
+        return o.where(_wrong(call, index), count - 1, index)
+    return call.bind(_refused(call, index), index, bodies=(ITSELF,) * count)[0]
+
+
+def _wrong(call: Application, index: Any) -> Any:
+    """Which rows name no body."""
+    o, count = call.o, len(call.params["bodies"])
+    return o.logical_or(o.less(index, 0), o.less_equal(count, index))
+
+
+def _refused(call: Application, index: Any) -> Any:
+    """One index for all rows: the first that names no body, or 0."""
+    o, wrong = call.o, _wrong(call, index)
     first = o.take(index, o.argmax(o.cast(wrong, dtype="int64"), axis=0, keepdims=False), axis=0)
-    any_wrong = o.any(wrong, axis=None, keepdims=False)
-    return call.bind(o.where(any_wrong, first, o.zeros_like(first)), index, bodies=(ITSELF,) * count)[0]
+    return o.where(o.any(wrong, axis=None, keepdims=False), first, o.zeros_like(first))
 
 
 def _where_chosen(call: Application, chosen: Any, body: Body, found: BatchedBody) -> Sequence[Any]:

@@ -8,7 +8,8 @@
 - ``branches``: `cond`, `case_of`.
 - ``tracing``: traces a function to a body.
 - ``growing``, ``growing_derivative``: loops whose carries change their extents; ``stages``: loops around such loops;
-  ``branch_stages``: branches around them; ``counts``: numbers that tell extents; ``row_by_row``: rows of `vmap`.
+  ``branch_stages``: branches around them; ``counts``: numbers that tell extents; ``row_by_row``: rows of `vmap`;
+  ``waiting_derivatives``: derivatives where nothing is known yet.
 - ``carries``: checks what a loop carries; ``checkpoints``: what is kept of it for derivatives.
 - ``attempts``: notes what fails while blocks of Python are traced.
 - ``messages``: what errors say: whose function it is, and where a leaf stands.

@@ -14,7 +14,7 @@ import numpy as np
 from nnc_func.body_builder import BodyBuilder
 from nnc_func.control_flow.tracing import SCALARS, TracedBody, waiting
 from nnc_func.errors import OperatorError
-from nnc_func.facets.dims import same_extent
+from nnc_func.facets.dims import is_computing, same_extent
 from nnc_func.graph.ops.branch import branch
 from nnc_func.graph.ops.create import full
 from nnc_func.graph.tensors.tensor import Tensor
@@ -35,7 +35,8 @@ def as_loops(
     Raises
     ------
     OperatorError
-        A result has another shape in one than in another, along an axis that does not grow.
+        A result has another shape in one than in another, along an axis that does not grow, outside of a loop with
+        dynamic=True.
     """
     number = index.astype("int64")
     if "default" not in functions:
@@ -79,6 +80,7 @@ def _begin(
             raise OperatorError(f"branches of {name} give alike: result {n} is {one} in {first}, {other} in {which}")
     for axis, extents in enumerate(zip(*shapes.values(), strict=True)):
         is_late = any({*getattr(each, "symbols", ())} & late for each in extents)
+        is_late |= is_computing() and any(each != extents[0] for each in extents)
         unlike = next((which for which, other in shapes.items() if not same_extent(other[axis], one[axis])), None)
         if unlike is not None and not is_late:
             raise OperatorError(

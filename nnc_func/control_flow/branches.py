@@ -14,10 +14,11 @@ from nnc_func.body import Body
 from nnc_func.body_builder import BodyBuilder
 from nnc_func.control_flow.carries import truth_value
 from nnc_func.control_flow.host import Host
-from nnc_func.control_flow.messages import at, check_body, leaves_of, shown, whose
+from nnc_func.control_flow.messages import at, check_body, leaves_of, shown, traced_always, whose
 from nnc_func.control_flow.tracing import SCALARS, TracedBody, aval_of, is_numbers, tensor_of, traced
 from nnc_func.engine.effects import ordered
 from nnc_func.errors import DTypeError, OperatorError
+from nnc_func.facets.dims import is_computing
 from nnc_func.graph.ops.branch import branch
 from nnc_func.graph.ops.silent_bodies import only_asks
 from nnc_func.graph.ops.unary import cast
@@ -132,7 +133,9 @@ def chosen(
         def flat(
             given: list[Any], f: Any = f, numbers: list[bool] = numbers, found: list[Structure] = found
         ) -> list[Any]:
-            results, shape = leaves_of(f(*structure.build(given)), "a result", whose(name, f))
+            with traced_always(f"all branches of {name} are traced, whether they are taken or not"):
+                made_of = f(*structure.build(given))
+            results, shape = leaves_of(made_of, "a result", whose(name, f))
             found.append(shape)
             numbers[:] = [type(leaf) in SCALARS for leaf in results]
             return results
@@ -148,11 +151,11 @@ def chosen(
     assert made is not None
     captured = {id(x): x for body in bodies.values() for x in body.captured}
     told = {which: whose(name, f) for which, f in functions.items()}
-    if any(body.stages for body in bodies.values()):
+    if any(body.stages for body in bodies.values()) or (is_computing() and _grow_apart(bodies)):
         if any(body.has_effects for body in bodies.values()):
             raise OperatorError(
-                f"a branch of {name} has an effect, and one has a loop that grows, dynamic=True: print, check … what "
-                "the branches give"
+                f"a branch of {name} has an effect, and one has a loop that grows, dynamic=True, or gives what has "
+                "another extent than elsewhere: print, check … what the branches give"
             )
         from nnc_func.control_flow.branch_stages import as_loops  # few have such loops
 
@@ -171,6 +174,13 @@ def chosen(
 
     is_lost = not all(only_asks(body.body) for body in bodies.values())
     return made.build(ordered(stack, f"{name} with effects", [index, *tensors, *given], after, is_lost))
+
+
+def _grow_apart(bodies: dict[str, TracedBody]) -> bool:
+    """Whether results have other extents in one branch than in another."""
+    shapes = [[aval.shape for aval in body.avals] for body in bodies.values()]
+    pairs = [pair for each in shapes[1:] for pair in zip(shapes[0], each, strict=False)]
+    return any(len(one) == len(other) and one != other for one, other in pairs)
 
 
 def _dtypes(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from nnc_func.control_flow.attempts import trial
 from nnc_func.control_flow.messages import at, given, leaves_of, shown
 from nnc_func.control_flow.tracing import SCALARS, TracedBody, aval_of, depth, tensor_of
 from nnc_func.errors import DTypeError, OperatorError, ShapeError
-from nnc_func.facets.dims import Dim, same_extent
+from nnc_func.facets.dims import Dim, computing, same_extent
 from nnc_func.facets.dtypes import kind_of
 from nnc_func.graph.ops.bodies import dtypes_in, shapes_in
 from nnc_func.graph.tensors.tensor import Tensor
@@ -115,6 +116,12 @@ class Carry:
         OperatorError
             A carry that changes its shape or dtype: names the leaf.
         """
+        with of_extents(self.stack, growing):
+            return self._settled(trace, first, growing)
+
+    def _settled(
+        self, trace: Callable[[Sequence[Any]], tuple[TracedBody, Sequence[Any]]], first: int, growing: Growing
+    ) -> tuple[TracedBody, list[Aval]]:
         dtypes = [np.result_type(leaf) if type(leaf) in SCALARS else None for leaf in self.leaves]
         weak = [n for n, leaf in enumerate(self.leaves) if type(leaf) in SCALARS]
         if weak:
@@ -207,7 +214,7 @@ class Carry:
                 raise OperatorError(
                     f"a carry keeps its shape: {self.what}{self.at(path)} is {was.shape}, and {now.shape} after the "
                     "body; start with a tensor of the shape that it has at the end, and write into it"
-                    + ("; or let it grow, with dynamic=True" if same_rank else "")
+                    + ("; or let it grow: while_loop, scan and foreach do with dynamic=True" if same_rank else "")
                     + self.told
                 )
             if was.dtype != now.dtype:
@@ -240,6 +247,16 @@ class Carry:
     def at(self, path: Sequence[str]) -> str:
         """Where a leaf stands."""
         return at(path[self.is_inner :])
+
+
+def of_extents(stack: Any, growing: Growing) -> AbstractContextManager[None]:
+    """Where carries grow: what Python asks of their extents, and computes of them that is no extent, is a tensor."""
+
+    def computed(name: str, a: Any, b: Any) -> Any:
+        one, two = (stack.asarray(x) if isinstance(x, Dim) else x for x in (a, b))
+        return getattr(stack.ops, name)(one, two)
+
+    return nullcontext() if growing is None else computing(computed)
 
 
 def _rank(dtype: Any) -> int:

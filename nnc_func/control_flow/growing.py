@@ -18,7 +18,8 @@ from nnc_func.aval import Aval
 from nnc_func.body import Body
 from nnc_func.control_flow.growing_derivative import LISTS, Growing
 from nnc_func.control_flow.row_by_row import row_by_row
-from nnc_func.control_flow.tracing import OUTSIDE, Extents, TracedBody, at_once_or_cut, depth
+from nnc_func.control_flow.tracing import OUTSIDE, Extents, TracedBody, depth
+from nnc_func.control_flow.waiting_derivatives import run_at_once
 from nnc_func.device.kernels.move import dtype_in
 from nnc_func.engine.growing.step import Appended, steps_of
 from nnc_func.errors import OperatorError, UnboundError
@@ -112,9 +113,9 @@ class GrowingLoop:
         rows = row_by_row(self, args)
         if rows is not None:
             return rows
-        cut = at_once_or_cut(self, args)
-        if cut is not None:
-            return cut, None
+        later = run_at_once(self, args)
+        if later is not None:
+            return later, None
         traced = [type(a) is Traced for a in args]
         rule = Growing(self, traced)
         found = self.stack.autodiff.call(rule, args) if any(traced) else rule.value(args)

@@ -11,14 +11,13 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from nnc_func.body_builder import BodyBuilder
-from nnc_func.errors import OperatorError
 from nnc_func.graph.ops.binary import add
 from nnc_func.graph.ops.cut_bodies import CutBody, aval_of, is_smooth, zeros
 
 LISTS = (
-    "an output that changes its shape is a list of tensors, one for each time, and so is what a derivative keeps; "
-    "neither the body of a loop nor a compiled function takes that: give rows of one shape, and differentiate the "
-    "outer loop, or the compiled function, as a whole"
+    "an output that changes its shape from time to time is a list of tensors, one for each time, and how many there "
+    "are is not known in the body of another loop, in a branch, or under jit: give rows of one shape there (a sum, the "
+    "last row, a padded tensor), carry what is wanted of them, or compute that loop outside"
 )
 
 
@@ -35,7 +34,7 @@ class Growing:
     Attributes
     ----------
     dims
-        The extents of each time, once it was computed; None in a body that waits for it.
+        The extents of each time, once it was computed.
     """
 
     name = "a loop with dynamic=True"
@@ -205,8 +204,6 @@ class Backwards(CutBody):
         avals = (*loop.avals[: loop.constants], *self.extra, *loop.avals[loop.constants :])
         both = loop.having(body=body, avals=avals, constants=loop.constants + len(self.captured))
         found, dims = both.run([*primals[: loop.constants], *self.captured, *primals[loop.constants :]])
-        if dims is None:
-            raise OperatorError(LISTS)
         head, made, wide = loop.carries + loop.stacked, loop.made, loop.made + len(self.stored)
         rows = [found[head + t * wide : head + (t + 1) * wide] for t in range(len(dims))]
         results = [*found[:head], *(x for row in rows for x in row[:made])]

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
+from types import TracebackType
 from typing import Any
 
+from nnc_func.control_flow.conversion.users import is_users
 from nnc_func.control_flow.tracing import SCALARS, is_numbers
-from nnc_func.errors import OperatorError, check_function, line_of
+from nnc_func.errors import NncError, OperatorError, TracedFunctionError, check_function, line_of
+from nnc_func.facets.dims import Dim
 from nnc_func.graph.tensors.tensor import Tensor
 from nnc_func.tree import Container, Structure, flatten
 
@@ -129,7 +134,7 @@ def leaves_of(
     """
     leaves, structure = flatten(tree, is_leaf=is_leaf)
     for leaf, path in zip(leaves, structure.paths, strict=True):
-        if type(leaf) not in SCALARS and not isinstance(leaf, (Tensor, list)) and not hasattr(leaf, "__array__"):
+        if type(leaf) not in SCALARS and not isinstance(leaf, (Tensor, list, Dim)) and not hasattr(leaf, "__array__"):
             found = "a generator: write return in place of yield" if inspect.isgenerator(leaf) else (
                 f"a {type(leaf).__name__}"
             )  # fmt: skip
@@ -137,3 +142,66 @@ def leaves_of(
                 f"{what}{at(path[skipped:])} is {found}; wanted a tensor, an array, a number, or a tree{told}"
             )
     return leaves, structure
+
+
+OURS = __name__.split(".")[0]
+
+
+@contextmanager
+def traced_always(why: str) -> Iterator[None]:
+    """While a function is traced that may never be called: an error of Python in it becomes one that says so.
+
+    It is of the same class besides. Errors of this library stay as they are.
+
+    Parameters
+    ----------
+    why
+        That it is traced.
+
+    Raises
+    ------
+    TracedFunctionError
+        Python has raised an error.
+
+    Examples
+    --------
+    >>> with traced_always("both sides are traced"):
+    ...     [][0]
+    Traceback (most recent call last):
+    nnc_func.errors.TracedFunctionError: IndexError: list index out of range ...: both sides are traced; ...
+    """
+    try:
+        yield
+    except (NncError, RecursionError, MemoryError, Warning):
+        raise
+    except Exception as error:
+        if type(error).__module__.split(".")[0] == OURS:
+            raise
+        line = _users_line(error.__traceback__)
+        said = (
+            f"{type(error).__name__}: {error}{f' (at {line})' if line else ''}: {why}; write it so that it can be "
+            "computed in any case, or let Python decide by what it knows while it traces"
+        )
+        raise _of_class(type(error), said).with_traceback(error.__traceback__) from error
+
+
+def _users_line(traceback: TracebackType | None) -> str:
+    """The last line of a user's code on the way to an error."""
+    found = ""
+    while traceback is not None:
+        code = traceback.tb_frame.f_code
+        if is_users(code):
+            found = f"{os.path.basename(code.co_filename)}:{traceback.tb_lineno}"
+        traceback = traceback.tb_next
+    return found
+
+
+def _of_class(kind: type[Exception], said: str) -> Exception:
+    """A TracedFunctionError that is an error of another class, too, if there is such a one."""
+    try:
+        made = type(
+            TracedFunctionError.__name__, (TracedFunctionError, kind), {"__module__": TracedFunctionError.__module__}
+        )
+        return made(said)  # type: ignore[no-any-return]
+    except Exception:  # a class of a user's, which is made as it likes
+        return TracedFunctionError(said)

@@ -8,7 +8,7 @@ from typing import Any
 from nnc_func.batching.batching import Rows
 from nnc_func.control_flow.tracing import OUTSIDE, innermost_of
 from nnc_func.errors import BatchingError, UnboundError
-from nnc_func.facets.dims import known
+from nnc_func.facets.dims import known, same_extent
 from nnc_func.graph.tensors.tensor import Tensor
 
 
@@ -43,7 +43,7 @@ def row_by_row(loop: Any, args: Sequence[Any]) -> tuple[list[Any], Any] | None:
         if any(isinstance(each, list) for each in parts):
             raise BatchingError(f"a loop under vmap gives a list of tensors that differ in shape: {REMEDY}")
         shapes = [tuple(each.shape) for each in parts]
-        other = next((k for k, shape in enumerate(shapes) if shape != shapes[0]), None)
+        other = next((k for k, shape in enumerate(shapes) if not _alike(shape, shapes[0])), None)
         if other is not None:
             what = loop.names[n] if n < len(loop.names) else f"output {n - loop.carries} of a loop whose carries grow"
             raise BatchingError(
@@ -58,3 +58,8 @@ REMEDY = (
     "rows of a vmap have one shape. Let the loop grow alike in all rows, or use stack.map(f, xs), whose function may "
     "wait for such a loop, and gives what has one shape in all rows: a sum, a last row, a padded tensor"
 )
+
+
+def _alike(shape: tuple[Any, ...], first: tuple[Any, ...]) -> bool:
+    """Whether they may be one shape; extents that are not known yet are compared when they are."""
+    return len(shape) == len(first) and all(map(same_extent, shape, first))

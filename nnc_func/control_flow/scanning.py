@@ -336,6 +336,8 @@ class _Scan:
         """How often it goes at most, as a number."""
         from nnc_func.control_flow.growing import value_now
 
+        if self.xs and not known(self.length) and self.count is None:
+            return None  # what is sliced tells it
         if self.length is not None and not known(self.length):
             raise UnboundError(OUTSIDE)
         if self.count is None:

@@ -22,7 +22,8 @@ from nnc_func.body_builder import BodyBuilder
 from nnc_func.control_flow.growing import GrowingLoop, told, value_now
 from nnc_func.control_flow.growing_derivative import LISTS
 from nnc_func.control_flow.row_by_row import row_by_row
-from nnc_func.control_flow.tracing import OUTSIDE, Extents, Stage, TracedBody, at_once_or_cut
+from nnc_func.control_flow.tracing import OUTSIDE, Extents, Stage, TracedBody
+from nnc_func.control_flow.waiting_derivatives import run_at_once
 from nnc_func.errors import OperatorError, ShapeError
 from nnc_func.graph.ops.cut_bodies import avals_in
 from nnc_func.graph.tensors.tensor import Tensor
@@ -135,8 +136,8 @@ class StagedLoop:
         rows = row_by_row(self, args)
         if rows is not None:
             return rows[0]
-        cut = at_once_or_cut(self, args)
-        return self.computed(args)[0] if cut is None else cut
+        found = run_at_once(self, args)
+        return self.computed(args)[0] if found is None else found
 
     def computed(self, args: Sequence[Any]) -> tuple[list[Any], None]:
         """As `run`, and nothing, of values that are known."""
@@ -179,8 +180,9 @@ class StagedLoop:
             was, now = tuple(given[self.constants + n].shape), tuple(after[n].shape)
             if any(a != b for axis, (a, b) in enumerate(zip(was, now, strict=True)) if (n, axis) not in growing):
                 raise ShapeError(
-                    f"a carry keeps its shape: carry {n} of the loop is {was}, and {now} after the body, in which "
-                    f"another loop has grown; let this one's grow, too, with dynamic=True{self.told}"
+                    f"a carry keeps its shape: {self.names[n]} is {was}, and {now} after the body, in which another "
+                    "loop has grown, or elements told how many there are; let this one's carries grow, too, with "
+                    f"dynamic=True{self.told}"
                 )
         return after
 

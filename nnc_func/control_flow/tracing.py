@@ -30,6 +30,7 @@ from nnc_func.facets.late_extents import late, telling
 from nnc_func.graph.bodies import abstract, literal
 from nnc_func.graph.leaves import Variable, without_updates
 from nnc_func.graph.node import Value
+from nnc_func.graph.operator import NUMBERS
 from nnc_func.graph.ops.custom import custom
 from nnc_func.graph.ops.effects import TOKEN
 from nnc_func.graph.tensors.tensor import Tensor
@@ -173,7 +174,7 @@ class Scope(Trace):
         """What stands for a value within the function."""
         if type(carrier) is Traced and carrier.trace is self:
             return carrier.primal
-        if type(carrier) in SCALARS or (isinstance(carrier, Value) and not (self.whole and literal(carrier) is None)):
+        if type(carrier) in NUMBERS or (isinstance(carrier, Value) and not (self.whole and literal(carrier) is None)):
             return carrier
         if not isinstance(carrier, (Traced, Value, Variable)):
             carrier = self.stack.device.asarray(carrier)  # it is one, or refused
@@ -194,7 +195,7 @@ class Scope(Trace):
         """
         self.check()
         if self.stages is None:
-            raise UnboundError(OUTSIDE)
+            raise UnboundError(WITHIN)
         given = [self.stack.operator.lift(self.inside(x)) for x in args]
         avals, extents = loop.described([x.aval for x in given], len(self.stages))
         found = [self.stack.carrier(self.parameter(aval)) for aval in avals]
@@ -236,10 +237,17 @@ OUTSIDE = (
     "converted if, use map, while_loop and cond, which wait for it; or carry a tensor of the shape that it has at the "
     "end, with max_iterations=, and write into it"
 )
+WITHIN = (
+    "a loop whose carries grow, dynamic=True, is computed at once, between what comes before it and after it, and the "
+    "function in which it stands does not wait for it: in place of map(batch=), loop_until, fixed_point, "
+    "associative_scan, and converted if, while and for use map, while_loop, foreach and cond, which wait; a derivative "
+    "of one's own may not grow; or carry a tensor of the shape that it has at the end, with max_iterations=, and write "
+    "into it"
+)
 
 
-def at_once_or_cut(loop: Any, args: Sequence[Any]) -> list[Any] | None:
-    """The results of a loop in a function that waits for them; None where it is computed at once.
+def cut_off(loop: Any, args: Sequence[Any]) -> list[Any] | None:
+    """The results of a loop in a function that waits for them; None where it is differentiated, or computed at once.
 
     Raises
     ------
@@ -252,6 +260,24 @@ def at_once_or_cut(loop: Any, args: Sequence[Any]) -> list[Any] | None:
     if innermost is not None and not isinstance(innermost, (Forward, Reverse)):
         raise UnboundError(OUTSIDE)
     return _between_regions(loop, args) if innermost is None else None
+
+
+def waits(loop: Any, args: Sequence[Any]) -> bool:
+    """Whether something waits for a loop that is differentiated: these are not known beneath all derivatives."""
+    bare = []
+    for a in args:
+        while type(a) is Traced and not isinstance(a.trace, Scope):
+            a = getattr(a.primal, "whole", a.primal)
+        bare.append(a)
+    if isinstance(innermost_of(bare), Scope):
+        return True
+    if late() is None:
+        return False
+    try:
+        loop.stack.engine.force(bare)
+    except UnboundError:
+        return True
+    return False
 
 
 def innermost_of(args: Sequence[Any]) -> Any:
@@ -423,8 +449,8 @@ def carrier_of(stack: Any, leaf: Any) -> Any:
 
 
 def tensor_of(stack: Any, leaf: Any) -> Any:
-    """A tensor of an array, a NumPy number, or a list of numbers; a tensor or a Python number as it is."""
-    if isinstance(leaf, (list, np.ndarray, np.generic)):
+    """A tensor of an array, a NumPy number, a list of numbers, an unknown extent; a tensor or a number as it is."""
+    if isinstance(leaf, (list, np.ndarray, np.generic, Dim)):
         return stack.asarray(leaf)
     return leaf
 

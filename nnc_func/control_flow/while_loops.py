@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,17 +10,17 @@ import numpy as np
 from nnc_func.aval import Aval
 from nnc_func.body import Body
 from nnc_func.body_builder import BodyBuilder
-from nnc_func.control_flow.carries import Carry, Growing, alike, integer, truth_value
+from nnc_func.control_flow.carries import Carry, Growing, alike, integer, of_extents, truth_value
 from nnc_func.control_flow.checkpoints import Checkpoint, spelled
 from nnc_func.control_flow.growing import Grown, counted_carry, padded, value_now
 from nnc_func.control_flow.host import decided, refuse_traced
-from nnc_func.control_flow.messages import check_body, leaves_of, pair, whose
+from nnc_func.control_flow.messages import check_body, leaves_of, pair, traced_always, whose
 from nnc_func.control_flow.stages import staged
 from nnc_func.control_flow.steps import Steps, in_order
 from nnc_func.control_flow.tracing import SCALARS, TracedBody, traced
 from nnc_func.engine.effects import first
 from nnc_func.errors import OperatorError, RunError, UnboundError
-from nnc_func.facets.dims import comparing, known
+from nnc_func.facets.dims import known
 from nnc_func.facets.late_extents import late_extent
 from nnc_func.graph.ops.silent_bodies import silenced, unconditional
 from nnc_func.graph.tensors.tensor import Tensor
@@ -129,7 +127,7 @@ class _While:
 
     def condition(self, leaves: Sequence[Any]) -> Any:
         """One truth value."""
-        with comparing(partial(_compared, self.stack)) if self.growing is not None else nullcontext():
+        with of_extents(self.stack, self.growing):
             found = decided(self.stack, self.cond, self.arguments(leaves))
         self.decided = type(found) in SCALARS and bool(found)  # by Python, to go on
         told = whose("while_loop", self.cond)
@@ -143,7 +141,9 @@ class _While:
         def flat(given: list[Any]) -> list[Any]:
             *variables, times = given
             wanted = "the body of while_loop returns a pair: an output, or None, and the next variables"
-            output, after = pair(self.body(*self.arguments(variables)), wanted, self.told)
+            with traced_always("the body of while_loop is traced before anything is known of how often it goes"):
+                found = self.body(*self.arguments(variables))
+            output, after = pair(found, wanted, self.told)
             leaves, structure = flatten(after)
             if {structure, self.variables.structure} <= SINGLE:  # the one variable as it is, or in a list
                 after = self.variables.structure.build(leaves)
@@ -268,12 +268,6 @@ class _While:
             if late is None:
                 raise
             return found[0], late, after
-
-
-def _compared(stack: Any, name: str, a: Any, b: Any) -> Any:
-    """A comparison of extents, as a tensor."""
-    one, other = (x if isinstance(x, Tensor) else stack.ops.full(shape=(), value=x, dtype="int64") for x in (a, b))
-    return getattr(stack.ops, name)(one, other)
 
 
 def _condition_first(found: TracedBody, count: int) -> tuple[Any, tuple[Any, ...]]:

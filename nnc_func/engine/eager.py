@@ -11,7 +11,7 @@ from attrs import Factory, field
 from nnc_func.device.shared.dispatch import Dispatch
 from nnc_func.engine.eager_dispatch import eager_dispatch
 from nnc_func.engine.interpreted import Interpreted, InterpretedBindings, interpreted
-from nnc_func.engine.reading import have_passed, readings, refuse_unbound, substituted
+from nnc_func.engine.reading import have_passed, readings, refuse_sizes, refuse_unbound, substituted
 from nnc_func.errors import NncError
 from nnc_func.facets.dims import Compound, Dim, mentions_unknown
 from nnc_func.facets.places import Place
@@ -136,7 +136,9 @@ class Eager(Layer, Generic[A]):
 
 def evaluate(engine: Any, values: Sequence[Value]) -> list[Any]:
     """The values computed by interpretation, of the values that variables had when they were built."""
-    now = readings(refuse_unbound(values))
+    nodes = refuse_unbound(values)
+    refuse_sizes(nodes)
+    now = readings(nodes)
     while True:
         graph = engine.graph.close([], substituted(engine, values, constant=False))
         found = Interpreted(graph, graph, engine.device).run(())

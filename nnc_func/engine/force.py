@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from weakref import finalize
 
-from nnc_func.engine.reading import array_of, have_passed, is_volatile, readings, refuse_unbound
+from nnc_func.engine.reading import array_of, have_passed, is_volatile, readings, refuse_sizes, refuse_unbound
 from nnc_func.graph.leaves import CONSTANT, HELD, INPUT, LEAVES, VARIABLE
 from nnc_func.graph.node import Node, Value
 
@@ -132,6 +132,7 @@ def _prepared(engine: Any, nodes: list[Node], wanted: list[Node], known: Mapping
     key = _structure(nodes, leaves, wanted)
     program = engine.programs.get(key)
     if program is None:
+        refuse_sizes(nodes)
         program = engine.programs[key] = _program(engine, nodes, leaves, wanted)
         if len(engine.programs) > FORCED_PROGRAMS:
             engine.programs.popitem(last=False)

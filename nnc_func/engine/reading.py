@@ -11,9 +11,11 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from nnc_func.errors import UnboundError
+from nnc_func.facets.dims import symbols_of
 from nnc_func.graph.leaves import INPUT, VARIABLE
 from nnc_func.graph.node import Node, Value, topological
 from nnc_func.graph.origin import describe
+from nnc_func.graph.refinement import undefined
 
 
 def is_reading(node: Node) -> bool:
@@ -73,3 +75,16 @@ def refuse_unbound(values: Sequence[Value]) -> list[Node]:
             "compile a program with stack.compile(inputs=[...], outputs=[...]) and call it with an array"
         )
     return nodes
+
+
+def refuse_sizes(nodes: Sequence[Node]) -> None:
+    """Raise UnboundError where a node's parameters have an extent that is not known: there is no input that has it."""
+    stray = undefined(nodes, frozenset())
+    if stray is not None:
+        where = f" (made at {at})" if (at := describe(stray.origin)) else ""
+        names = ", ".join(sorted(symbols_of(tuple([value for _, value in stray.items]))))
+        raise UnboundError(
+            f"the value is not known: it depends on the extent {names}{where}, which has no number while a function is "
+            "traced, nor outside of a program's call. Where a Python if, and, or, max or min decides by it, use "
+            "stack.cond, &, |, or ops.where, maximum, minimum of stack.asarray(x.shape[0])"
+        )

@@ -12,13 +12,19 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, TypeGuard, Union
+from numbers import Integral, Number
+from typing import Any, TypeGuard, Union, cast
 
 from nnc_func.errors import ShapeError
 
 _fresh = itertools.count()
-_compare: ContextVar[Callable[[str, Any, Any], Any] | None] = ContextVar("compare", default=None)
+_compute: ContextVar[Callable[[str, Any, Any], Any] | None] = ContextVar("compute", default=None)
 _assumed: ContextVar[list[tuple[Extent, Extent]] | None] = ContextVar("assumed", default=None)
+AS_TENSOR = "bind the input first, or compute with a tensor of it, stack.asarray(x.shape[0])"
+SIGNS = {
+    "add": "+", "subtract": "-", "multiply": "*", "divide": "/", "floor_divide": "//", "remainder": "%", "power": "**",
+    "less": "<", "less_equal": "<=", "greater": ">", "greater_equal": ">=",
+}  # fmt: skip
 MOST_TERMS, MOST_FACTORS = 1024, 64  # of an extent: one that is squared again and again doubles them each time
 Monomial = tuple[Any, ...]  # atoms, sorted by their text; an atom is a name or a Quotient
 
@@ -97,12 +103,16 @@ class Dim:
         return total
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Dim) and self.terms == other.terms
+        if isinstance(other, Dim):
+            return self.terms == other.terms
+        return NotImplemented  # a tensor is compared element by element
 
     def __hash__(self) -> int:
         return self._hash
 
     def __add__(self, other: Extent) -> Extent:
+        if not _is_extent(other):
+            return _computed("add", self, other)
         terms = dict(self.terms)
         for m, c in _terms(other).items():
             terms[m] = terms.get(m, 0) + c
@@ -114,12 +124,14 @@ class Dim:
         return _simple({m: -c for m, c in self.terms.items()})
 
     def __sub__(self, other: Extent) -> Extent:
-        return self + -other
+        return self + -other if _is_extent(other) else _computed("subtract", self, other)
 
     def __rsub__(self, other: Extent) -> Extent:
-        return -self + other
+        return -self + other if _is_extent(other) else _computed("subtract", other, self)
 
     def __mul__(self, other: Extent) -> Extent:
+        if not _is_extent(other):
+            return _computed("multiply", self, other)
         terms: dict[Monomial, int] = {}
         others = _terms(other)
         if len(self.terms) * len(others) > MOST_TERMS or _degree(self.terms) + _degree(others) > MOST_FACTORS:
@@ -135,9 +147,11 @@ class Dim:
     __rmul__ = __mul__
 
     def __floordiv__(self, other: Extent) -> Extent:
+        if not _is_extent(other):
+            return _computed("floor_divide", self, other)
         if self == other:
             return 1
-        if isinstance(other, int):
+        if not isinstance(other, Dim):
             if other == 0:
                 raise ShapeError(f"{self} // 0")
             if all(c % other == 0 for c in self.terms.values()):
@@ -150,6 +164,8 @@ class Dim:
         return Dim({(Quotient(self, other),): 1})
 
     def __rfloordiv__(self, other: int) -> Extent:
+        if not _is_extent(other):
+            return _computed("floor_divide", other, self)
         return 0 if other == 0 else Dim({(Quotient(Dim({(): other}), self),): 1})
 
     def __str__(self) -> str:
@@ -164,53 +180,95 @@ class Dim:
     __repr__ = __str__
 
     def __truediv__(self, other: Any) -> Any:
-        raise ShapeError(f"{self} / {other}: use // for an extent, or make a tensor of it: ops.full(shape=(), value=…)")
+        return _computed("divide", self, other)
 
-    __rtruediv__ = __truediv__
+    def __rtruediv__(self, other: Any) -> Any:
+        return _computed("divide", other, self)
+
+    def __mod__(self, other: Any) -> Any:
+        return self - self // other * other if _is_extent(other) else _computed("remainder", self, other)
+
+    def __rmod__(self, other: Any) -> Any:
+        return other - other // self * self if _is_extent(other) else _computed("remainder", other, self)
+
+    def __pow__(self, other: Any) -> Any:
+        if isinstance(other, int) and 0 <= other <= MOST_FACTORS:
+            return math.prod([self] * other)
+        return _computed("power", self, other)
+
+    def __rpow__(self, other: Any) -> Any:
+        return _computed("power", other, self)
 
     def __lt__(self, other: Any) -> Any:
-        return _compared("less", self, other)
+        return _computed("less", self, other)
 
     def __le__(self, other: Any) -> Any:
-        return _compared("less_equal", self, other)
+        return _computed("less_equal", self, other)
 
     def __gt__(self, other: Any) -> Any:
-        return _compared("greater", self, other)
+        return _computed("greater", self, other)
 
     def __ge__(self, other: Any) -> Any:
-        return _compared("greater_equal", self, other)
+        return _computed("greater_equal", self, other)
 
     def __index__(self) -> int:
-        raise ShapeError(f"the extent {self} is not known yet: Python wanted a number; bind the input first")
+        raise ShapeError(f"the extent {self} is not known yet, and Python wanted a number: {AS_TENSOR}")
+
+    __float__ = __int__ = __index__
+
+    def sqrt(self) -> Any:
+        """As NumPy asks for it."""
+        return self**0.5
 
 
-def _compared(name: str, extent: Dim, other: Any) -> Any:
-    compare = _compare.get()
-    if compare is None:
-        raise ShapeError(f"whether {extent} is below {other} or above it is not known yet; bind the input first")
-    return compare(name, extent, other)
+def _is_extent(value: Any) -> bool:
+    return isinstance(value, (int, Dim, Integral))
+
+
+def _computed(name: str, a: Any, b: Any) -> Dim:
+    """What is no extent, where it can be a tensor; what is left to another operand, which may be one."""
+    if not (isinstance(a, (Number, Dim)) and isinstance(b, (Number, Dim))):
+        return NotImplemented  # type: ignore[no-any-return]
+    compute = _compute.get()
+    if compute is not None:
+        return cast("Dim", compute(name, a, b))
+    shown = f"{a} {SIGNS[name]} {b}"
+    if SIGNS[name][0] in "<>":
+        raise ShapeError(f"whether {shown} is not known yet; {AS_TENSOR}")
+    raise ShapeError(f"{shown} is no extent: {'use // for one, ' if name == 'divide' else ''}{AS_TENSOR}")
 
 
 @contextmanager
-def comparing(compare: Callable[[str, Any, Any], Any]) -> Iterator[None]:
-    """Within it comparisons of unknown extents have a value.
+def computing(compute: Callable[[str, Any, Any], Any]) -> Iterator[None]:
+    """Within it comparisons of unknown extents have a value, and what is computed of them that is no extent.
 
     Parameters
     ----------
-    compare
-        Of the name of an operator, such as ``"less"``, and two extents.
+    compute
+        Of the name of an operator, such as ``"less"`` or ``"divide"``, and two extents or numbers.
 
     Examples
     --------
-    >>> with comparing(lambda name, a, b: f"{a} {name} {b}"):
+    >>> with computing(lambda name, a, b: f"{a} {name} {b}"):
     ...     print(Dim.named("n") < 5)
     n less 5
     """
-    token = _compare.set(compare)
+    token = _compute.set(compute)
     try:
         yield
     finally:
-        _compare.reset(token)
+        _compute.reset(token)
+
+
+def is_computing() -> bool:
+    """Whether extents differ from time to time here: what is computed of them is a tensor.
+
+    Examples
+    --------
+    >>> is_computing()
+    False
+    """
+    return _compute.get() is not None
 
 
 class Extents(tuple[Any, ...]):

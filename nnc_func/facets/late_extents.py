@@ -59,6 +59,18 @@ def late() -> Late | None:
     return _late.get()
 
 
+def may_wait() -> bool:
+    """Whether something waits for extents here, though not for each function in it.
+
+    Examples
+    --------
+    >>> with late_extents():
+    ...     print(may_wait())
+    True
+    """
+    return telling.get() is not None or _late.get() is not None
+
+
 def late_extent(count: Any, error: BaseException) -> Dim | None:
     """A new unknown extent, told by a number that depends on an input; None where there may be none.
 

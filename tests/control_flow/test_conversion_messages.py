@@ -75,7 +75,7 @@ def test_what_cannot_be_an_operator_is_refused_by_name(stack: Any) -> None:
     def becomes(x: Any) -> Any:
         best = None
         for row in x:
-            best = row
+            best = [row]
         return best
 
     def differs(x: Any) -> Any:

@@ -405,12 +405,12 @@ REFUSED = [
     (a_part_of_a_map, "takes from it, a map"),
     (a_part_of_a_cycle, "takes from it, a cycle"),
     (a_part_of_a_generator, "takes from it, a generator"),
-    (an_iterator_left, "takes from a list_iterator that something else has, too"),
+    (an_iterator_left, "takes from a list_iterator whose state others see"),
     (a_method_of_a_list, "which a tensor decides, writes into change"),
     (keys_in_an_order, "has its keys in the order 'a', 'b'"),
     (a_kind_that_a_loop_decides, "of a number that a tensor decides"),
     (a_list_repeated, "repeats a list as often as a tensor says"),
-    (a_text, "asks str(…) of a number that a tensor decides"),
+    (a_text, "a text of a number that a tensor decides"),
     (a_list_compared_within, "a list is read in the loop that appends to it"),
 ]
 

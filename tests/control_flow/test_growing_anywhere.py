@@ -10,7 +10,16 @@ import numpy as np
 import pytest
 
 import nnc_func as nnc
-from nnc_func.errors import BatchingError, GraphError, NncError, OperatorError, RunError, UnboundError
+from nnc_func.errors import (
+    BatchingError,
+    ExtentError,
+    GraphError,
+    NncError,
+    OperatorError,
+    RunError,
+    ShapeError,
+    UnboundError,
+)
 
 EAGER, LAZY = nnc.eager(), nnc.lazy()
 STACKS = pytest.mark.parametrize("stack", [EAGER, LAZY], ids=["eager", "lazy"])
@@ -280,3 +289,38 @@ def test_a_region_reads_one_of_several_results() -> None:
 
     found = LAZY.jit(f, dynamic=True)(np.array([1.0, -2.0, 3.0]))
     assert [y.item() for y in found] == [7.0, 0.0]
+
+
+@STACKS
+def test_who_cannot_wait_is_told_of_what_can(stack: Any) -> None:
+    """Nobody is told to say dynamic=True who has said it; a map over what grows waits, too."""
+
+    def grown_by(f: Any) -> Any:
+        more = lambda x: (None, stack.ops.concat(x, f(x), axis=0))  # noqa: E731
+        return stack.while_loop(lambda x: x.shape[0] < 5, more, stack.asarray([1.0, 3.0, -2.0]), dynamic=True)[1]
+
+    for f in (
+        lambda x: stack.map(lambda y: x[x > y].sum(), x, batch=2),
+        lambda x: stack.fixed_point(lambda c: x[x > c].sum() * 0 + c * 0.5, stack.asarray(1.0))[None],
+    ):
+        with pytest.raises(ExtentError, match=r"use map, while_loop, foreach or cond in place of") as caught:
+            grown_by(f)
+        assert "dynamic=True" not in str(caught.value)
+    with pytest.raises(ExtentError, match=r"use stack.map in place of vmap") as caught:
+        stack.jit(lambda x: stack.vmap(lambda y: y[y > 0].sum())(x), dynamic=True)(np.ones((2, 2)))
+    assert "dynamic=True" not in str(caught.value)
+    with pytest.raises(ShapeError, match=r"the variable at 1 of while_loop is \(2,\), and \(1,\)"):
+        stack.while_loop(lambda i, x: i < 3, lambda i, x: (None, (i + 1, x[x > 0])), (0, stack.asarray([1.0, -1.0])))
+    found = grown_by(lambda x: stack.map(lambda y: x[x > y].sum(), x))
+    assert found.tolist() == [1, 3, -2, 3, 0, 4]
+
+
+@STACKS
+def test_counts_of_numbers_tell_an_extent(stack: Any) -> None:
+    def counted(x: Any) -> Any:
+        return stack.ops.bincount(x[x > 0]) * 2
+
+    f = stack.jit(counted, dynamic=True)
+    for given in ([1, 3, 3, -2], [5], [-1]):
+        positive = [n for n in given if n > 0]
+        assert f(np.array(given)).tolist() == (2 * np.bincount(np.array(positive, np.int64))).tolist()

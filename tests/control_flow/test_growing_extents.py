@@ -1,4 +1,4 @@
-"""Extents of what grows: rests that become smaller, carries passed on, extents nobody reads (`engine/growing`)."""
+"""Extents of what grows: rests, carries passed on, as numbers, read by nobody (`engine/growing`, `facets/dims`)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import nnc_func as nnc
-from nnc_func.errors import ShapeError
+from nnc_func.errors import ShapeError, UnboundError
 
 EAGER, LAZY = nnc.eager(), nnc.lazy()
 STACKS = pytest.mark.parametrize("stack", [EAGER, LAZY], ids=["eager", "lazy"])
@@ -161,3 +161,67 @@ def test_a_number_is_spread_over_what_grows(stack: Any) -> None:
 
     _, found, _ = stack.while_loop(lambda x: x.shape[0] < 5, body, stack.asarray([0.4, 0.95]), dynamic=True)
     np.testing.assert_allclose(found.numpy(), [1.15, 0.95, 0.44, 0.715, 0.99], rtol=1e-12)
+
+
+EXTENTS = [
+    (lambda s, x: x / x.shape[0], lambda x: x / len(x)),
+    (lambda s, x: x.shape[0] / x, lambda x: len(x) / x),
+    (lambda s, x: x.shape[0] - x, lambda x: len(x) - x),
+    (lambda s, x: x.shape[0] * x + x.size, lambda x: len(x) * x + x.size),
+    (lambda s, x: x * (0.5 * x.shape[0]), lambda x: x * 0.5 * len(x)),
+    (lambda s, x: x * x.shape[0] ** -0.5, lambda x: x * len(x) ** -0.5),
+    (lambda s, x: x * (1 / x.shape[0]), lambda x: x / len(x)),
+    (lambda s, x: x / np.sqrt(x.shape[0]), lambda x: x / np.sqrt(len(x))),
+    (lambda s, x: x.shape[0] ** (-x), lambda x: len(x) ** (-x)),
+    (lambda s, x: x * (x.shape[0] % 3 + 1), lambda x: x * (len(x) % 3 + 1)),
+    (lambda s, x: s.ops.where(x.shape[0] > x, x, -x), lambda x: np.where(len(x) > x, x, -x)),
+    (lambda s, x: s.ops.where(x.shape[0] == x, x, -x), lambda x: np.where(len(x) == x, x, -x)),
+    (lambda s, x: x + s.asarray(x.shape[0], "float64"), lambda x: x + len(x)),
+    (lambda s, x: s.cond(x.shape[0] > 3, lambda: x, lambda: 2 * x), lambda x: x if len(x) > 3 else 2 * x),
+    (lambda s, x: s.grad(lambda y: (y * y / y.shape[0]).sum())(x), lambda x: 2 * x / len(x)),
+]
+
+
+@STACKS
+@pytest.mark.parametrize(("body", "plain"), EXTENTS)
+def test_an_extent_is_a_number_among_tensors(stack: Any, body: Any, plain: Any) -> None:
+    """Values and slopes of what is computed with the extent that there is; it was a DeviceError, or int() of a part."""
+
+    def run(x: Any) -> Any:
+        more = lambda x: (x.shape[0], stack.ops.concat(body(stack, x), x[-1:], axis=0))  # noqa: E731
+        return stack.while_loop(lambda x: x.shape[0] < 5, more, x, dynamic=True)[:2]
+
+    def by_hand(x: Any) -> Any:
+        while len(x) < 5:
+            x = np.concatenate([plain(x), x[-1:]])
+        return x
+
+    start = np.array([1.25, 2.0])
+    counts, found = run(stack.asarray(start))
+    assert counts.numpy().tolist() == [2, 3, 4]
+    np.testing.assert_allclose(found.numpy(), by_hand(start), rtol=1e-12)
+    slope = stack.grad(lambda x: (run(x)[1] * np.arange(1.0, 6)).sum())(stack.asarray([1.3, 1.7])).numpy()
+    for n, step in enumerate(np.eye(2) * 1e-6):
+        ends = [(by_hand(np.array([1.3, 1.7]) + sign * step) * np.arange(1.0, 6)).sum() for sign in (1, -1)]
+        np.testing.assert_allclose(slope[n], (ends[0] - ends[1]) / 2e-6, rtol=1e-5)
+
+
+@STACKS
+def test_an_extent_that_python_wants_is_refused_in_words(stack: Any) -> None:
+    def grown(body: Any) -> Any:
+        more = lambda x: (None, stack.ops.concat(body(x), x[-1:], axis=0))  # noqa: E731
+        return stack.while_loop(lambda x: x.shape[0] < 5, more, stack.asarray([1.0, 2.0]), dynamic=True)
+
+    with pytest.raises(ShapeError, match=r"Python wanted a number: .*stack\.asarray\(x\.shape\[0\]\)"):
+        grown(lambda x: x * float(x.shape[0]))
+    with pytest.raises(UnboundError, match=r"the extent n0 \(made at test_growing_extents.py:\d+ .*use stack\.cond, &"):
+        grown(lambda x: x if x.shape[0] > 3 else 2 * x)
+
+
+def test_an_extent_of_an_input_takes_no_fraction() -> None:
+    x = LAZY.input("x", ("n", 2), "float32")
+    with pytest.raises(ShapeError, match=r"n \* 0\.5 is no extent: .*stack\.asarray"):
+        x.shape[0] * 0.5
+    program = LAZY.compile([x], [x.shape[0] * x, x.shape[0] - x, LAZY.asarray(x.shape[0]) * 0.5])
+    for found, wanted in zip(program(np.ones((3, 2), "float32")), (3.0, 2.0, 1.5), strict=True):
+        assert np.all(found == wanted)

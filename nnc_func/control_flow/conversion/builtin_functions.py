@@ -1,22 +1,19 @@
-"""What Python's builtins and operators do in converted code, where a tensor decides what they are asked."""
+"""What Python's builtins do in converted code, where a tensor decides what they are asked."""
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Callable, Sequence
 from functools import partial
+from numbers import Number
 from typing import Any
+
+import numpy as np
 
 from nnc_func.control_flow.attempts import noting
 from nnc_func.control_flow.conversion.identities import known_identities
-from nnc_func.control_flow.conversion.numbers import (
-    ORDER,
-    absolute,
-    computed,
-    is_instance,
-    is_truth_value,
-    kind_of,
-    text,
-)
+from nnc_func.control_flow.conversion.number_kinds import common_dtype, common_kind, is_number, kind_of, stands_for
+from nnc_func.control_flow.conversion.numbers import ORDER, computed, unknown
 from nnc_func.control_flow.conversion.sources import (
     Source,
     numbered,
@@ -25,10 +22,15 @@ from nnc_func.control_flow.conversion.sources import (
     symbolic,
     together,
 )  # fmt: skip
+from nnc_func.control_flow.conversion.staging import truth
+from nnc_func.control_flow.conversion.texts import format_of, repr_of, text_of
 from nnc_func.control_flow.conversion.users import users_line
 from nnc_func.control_flow.conversion.values import Rows
+from nnc_func.control_flow.tracing import SCALARS
 from nnc_func.errors import ControlFlowError
 from nnc_func.graph.tensors.tensor import Tensor
+
+# --- which object, which kind -----------------------------------------------------------------------------------------
 
 
 def is_one(one: Any, other: Any) -> Any:
@@ -38,7 +40,7 @@ def is_one(one: Any, other: Any) -> Any:
         return one is other
     for value, wanted in ((one, other), (other, one)):
         if type(wanted) is bool and isinstance(value, Tensor):
-            return is_truth_value(value, wanted)
+            return _is_truth_value(value, wanted)
     if one is not other and known.may_be_same(one, other):
         with noting():
             raise ControlFlowError(
@@ -48,19 +50,49 @@ def is_one(one: Any, other: Any) -> Any:
     return known.is_same(one, other)
 
 
+def _is_truth_value(value: Tensor, wanted: bool) -> Any:
+    """``value is True``, or False."""
+    kind = kind_of(value)
+    if kind in (Number, object) or (kind is None and value.dtype == np.bool_ and value.shape == ()):
+        raise unknown(f"is {wanted}")
+    return kind is bool and (value if wanted else value.stack.ops.logical_not(value))
+
+
+def is_instance(value: Any, kinds: Any) -> bool:
+    """`isinstance`: a number that a tensor decides is of the kind that it has in Python."""
+    kind = kind_of(value) if isinstance(value, Tensor) else None
+    if kind is None or isinstance(value, kinds):
+        return isinstance(value, kinds)
+    return bool(_said_of(kind, lambda each: issubclass(each, kinds), f"isinstance(…, {kinds})"))
+
+
+def type_of(*given: Any, **keywords: Any) -> Any:
+    """`type`: that of a number that a tensor decides is the one that it has in Python."""
+    kind = kind_of(given[0]) if len(given) == 1 and isinstance(given[0], Tensor) else None
+    return type(*given, **keywords) if kind is None else _said_of(kind, lambda each: each, "type(…)")
+
+
+def has_attribute(value: Any, name: str) -> bool:
+    """`hasattr`: a number that a tensor decides has what it has in Python."""
+    kind = kind_of(value) if isinstance(value, Tensor) else None
+    return hasattr(value, name) if kind is None else _said_of(kind, lambda each: hasattr(each, name), "hasattr(…)")
+
+
+def _said_of(kind: Any, asked: Callable[[type], Any], what: str) -> Any:
+    """What is said of a kind of number; of one that is not known, what is said of all."""
+    found = {*map(asked, SCALARS)} if kind in (Number, object) else {asked(kind)}
+    if len(found) > 1:
+        raise unknown(what)
+    return found.pop()
+
+
 def is_not(one: Any, other: Any) -> Any:
     """Whether two are not one object."""
     found = is_one(one, other)
     return not found if type(found) is bool else found.stack.ops.logical_not(found)
 
 
-COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
-    **{name: partial(computed, name, False) for name in ORDER},
-    "Is": is_one,
-    "IsNot": is_not,
-    "In": lambda a, b: a in b,
-    "NotIn": lambda a, b: a not in b,
-}
+# --- what loops go over -----------------------------------------------------------------------------------------------
 
 
 def tensor_among(given: Sequence[Any]) -> Any:
@@ -113,8 +145,131 @@ def turned(given: Any) -> Any:
     return given.turned()
 
 
+# --- numbers ----------------------------------------------------------------------------------------------------------
+
+
+def _decided(value: Any) -> bool:
+    """Whether something is one number that is not known while it is traced."""
+    return isinstance(value, Tensor) and value.shape == () and not hasattr(value.value, "__dlpack__")
+
+
+def contained(one: Any, other: Any) -> Any:
+    """``one in other``."""
+    if type(other) in (list, tuple, set, frozenset, range) and any(map(_decided, (one, *other))):
+        return _any(computed("Eq", False, one, each) for each in other)
+    return one in other
+
+
+def not_contained(one: Any, other: Any) -> Any:
+    """``one not in other``."""
+    found = contained(one, other)
+    return stands_for(found.stack.ops.logical_not(found), bool) if isinstance(found, Tensor) else not found
+
+
+def _any(given: Any) -> Any:
+    found: Any = None
+    for each in given:
+        if _decided(each):
+            found = truth(each) if found is None else each.stack.ops.logical_or(found, truth(each))
+        elif each:
+            return True
+    return False if found is None else stands_for(found, bool)
+
+
+def _all(given: Any) -> Any:
+    found: Any = None
+    for each in given:
+        if _decided(each):
+            found = truth(each) if found is None else each.stack.ops.logical_and(found, truth(each))
+        elif not each:
+            return False
+    return True if found is None else stands_for(found, bool)
+
+
+def _extreme(builtin: Any, before: str, *given: Any, **keywords: Any) -> Any:
+    """`max`, `min`: the first one that none is before."""
+    parts = given[0] if len(given) == 1 and type(given[0]) in (list, tuple) else given
+    if keywords or len(parts) < 2 or not any(map(_decided, parts)):
+        return builtin(*given, **keywords)
+    best = parts[0]
+    for each in parts[1:]:
+        better = computed(before, False, each, best)
+        if isinstance(better, Tensor):
+            best = _chosen(better, each, best)
+        elif better:
+            best = each
+    return best
+
+
+def _chosen(test: Tensor, one: Any, other: Any) -> Any:
+    """The one number or the other."""
+    weak = [each for each in (one, other) if is_number(each)]
+    dtype = common_dtype([each.dtype for each in (one, other) if not is_number(each)], weak)
+    cast = [test.stack.asarray(each).astype(dtype) for each in (one, other)]
+    return stands_for(test.stack.ops.where(test, *cast), common_kind(map(kind_of, (one, other))))
+
+
+def _converted(kind: Any, dtype: str, *given: Any, **keywords: Any) -> Any:
+    """`int`, `float`."""
+    if len(given) == 1 and not keywords and _decided(given[0]):
+        return stands_for(given[0].astype(dtype), kind)
+    return kind(*given, **keywords)
+
+
+def _bool(*given: Any) -> Any:
+    return stands_for(truth(given[0]), bool) if given and _decided(given[0]) else bool(*given)
+
+
+def _absolute(value: Any) -> Any:
+    kind = kind_of(value) if isinstance(value, Tensor) else None
+    return stands_for(abs(value), None if kind in (bool, complex) else kind)
+
+
+def _sum(given: Any, /, start: Any = 0) -> Any:
+    if type(given) is Tensor:
+        return sum(given, start)
+    parts = [*given]
+    if not any(isinstance(each, Tensor) for each in (start, *parts)):
+        return sum(parts, start)
+    for each in parts:
+        start = computed("Add", False, start, each)
+    return start
+
+
+def _power(one: Any, other: Any, *modulus: Any, **keywords: Any) -> Any:
+    return pow(one, other, *modulus, **keywords) if modulus or keywords else computed("Pow", False, one, other)
+
+
+def _divided(one: Any, other: Any) -> Any:
+    if isinstance(one, Tensor) or isinstance(other, Tensor):
+        return computed("FloorDiv", False, one, other), computed("Mod", False, one, other)
+    return divmod(one, other)
+
+
+def _rounded(value: Any, *digits: Any, **keywords: Any) -> Any:
+    if digits or keywords or not _decided(value):
+        return round(value, *digits, **keywords)
+    return stands_for(value.stack.ops.round(value).astype("int64"), int)
+
+
+COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
+    **{name: partial(computed, name, False) for name in ORDER},
+    "Is": is_one,
+    "IsNot": is_not,
+    "In": contained,
+    "NotIn": not_contained,
+}
 BUILTINS: dict[Any, Any] = {
-    range: range_of, enumerate: enumerated, zip: zipped, reversed: turned, isinstance: is_instance, type: kind_of,
-    str: text,
-    abs: absolute,
+    range: range_of, enumerate: enumerated, zip: zipped, reversed: turned, isinstance: is_instance, type: type_of,
+    hasattr: has_attribute, str: text_of, repr: repr_of, format: format_of, abs: _absolute, sum: _sum, pow: _power,
+    divmod: _divided, round: _rounded, any: _any, all: _all, bool: _bool,
+    max: partial(_extreme, max, "Gt"), min: partial(_extreme, min, "Lt"),
+    int: partial(_converted, int, "int64"), float: partial(_converted, float, "float64"),
 }  # fmt: skip
+
+
+def builtin(f: Any) -> Any:
+    """What stands for a builtin function or class; else itself."""
+    if getattr(f, "__self__", builtins) is builtins and getattr(f, "__module__", "") == "builtins":
+        return BUILTINS.get(f, f)
+    return f

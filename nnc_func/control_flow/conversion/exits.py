@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from nnc_func.control_flow.conversion.names import Names, within
 
@@ -131,6 +132,8 @@ class Exits:
         """As `block`, of one statement."""
         if native(node):
             return [node], set(), True
+        if _or_none(node):
+            return self.statement(_written_out(node))
         if isinstance(node, ast.Return):
             value = node.value or ast.copy_location(ast.Constant(None), node)
             found = [assigned(self.result, value, node), assigned(self.returned, ast.Constant(True), node)]
@@ -183,6 +186,22 @@ class Exits:
         node.until = tuple(sorted(ending))  # type: ignore[union-attr]
         before = [assigned(broke, ast.Constant(False), node)] if broke in ending else []
         return [*before, node], flags & {self.returned}, completes
+
+
+def _or_none(node: ast.stmt) -> bool:
+    """Whether it is ``name = None if test else value``, or the other way round."""
+    value = node.value if isinstance(node, ast.Assign) and len(node.targets) == 1 else None
+    if not isinstance(value, ast.IfExp) or not isinstance(node.targets[0], ast.Name):  # type: ignore[attr-defined]
+        return False
+    return any(isinstance(each, ast.Constant) and each.value is None for each in (value.body, value.orelse))
+
+
+def _written_out(node: Any) -> ast.stmt:
+    """Such a statement as an `if`."""
+    sides: list[ast.stmt] = [
+        ast.copy_location(ast.Assign(node.targets, each), node) for each in (node.value.body, node.value.orelse)
+    ]
+    return ast.copy_location(ast.If(node.value.test, sides[:1], sides[1:]), node)
 
 
 def _always(test: ast.expr) -> bool:

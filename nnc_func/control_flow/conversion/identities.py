@@ -18,10 +18,11 @@ import numpy as np
 from attrs import define, field
 
 from nnc_func.control_flow.attempts import attempts, first_failure, noting
-from nnc_func.control_flow.conversion.objects import MOST_BYTES, content, is_same
+from nnc_func.control_flow.conversion.number_kinds import kind_of
+from nnc_func.control_flow.conversion.objects import MOST_BYTES, content, inherited, is_same
 from nnc_func.control_flow.conversion.users import users_line
 from nnc_func.control_flow.tracing import SCALARS
-from nnc_func.errors import ControlFlowError, NncError
+from nnc_func.errors import ControlFlowError, NncError, TracedFunctionError, TracingError
 from nnc_func.graph.tensors.tensor import Tensor, written
 
 Same = Any
@@ -105,23 +106,58 @@ class Identities:
         self.loops: dict[Any, Any] = {}  # what was found of loops of converted code, by where they stand
         self.names: dict[int, tuple[ref[Tensor], Any]] = {}  # where tensors were made that are one of others
         self.standing: dict[int, tuple[Any, int]] = {}  # of a time of a loop: what it is at its beginning, perhaps
+        self.appended: dict[int, tuple[Tensor, str]] = {}  # to lists, by loops: there they are others
         self.inherited: dict[tuple[int, str], tuple[Any, Any]] = {}  # attributes that objects had by their class alone
         self.parted: dict[int, Part] = {}
-        self.numbers: dict[int, tuple[ref[Tensor], type]] = {}  # tensors that are numbers in Python, and of which kind
 
     # --- tensors ----------------------------------------------------------------------------------------
 
     def __call__(self, tensor: Tensor, value: Any, hold: Any) -> None:
         """A tensor was written into, and had this value: others that are the same object get its new one."""
-        if id(tensor) in self.parted:
-            try:
+        partners = self.partners(tensor)
+        try:
+            if id(tensor) in self.parted:
                 self.check(tensor, users_line())
-            except ControlFlowError:
-                tensor.value, tensor.hold = value, hold
-                raise
+            for each in (tensor, *(other for other, _ in partners)):
+                self.check_appended(each)
+        except ControlFlowError:
+            tensor.value, tensor.hold = value, hold
+            raise
         self._note(tensor, value, hold)
-        for other, same in self.partners(tensor):
+        for other, same in partners:
             self.give(other, tensor if same is True else tensor.stack.ops.where(same, tensor, other))
+
+    def append(self, tensor: Tensor, said: str) -> None:
+        """Say that a loop has appended a tensor to a list, which has another one in its place."""
+        self.appended[id(tensor)] = (tensor, said)
+
+    def check_appended(self, tensor: Tensor) -> None:
+        """Raise ControlFlowError where a tensor is written into that a list has another one for."""
+        if id(tensor) in self.appended:
+            with noting():
+                raise ControlFlowError(
+                    f"{users_line()} writes into a tensor that {self.appended[id(tensor)][1]}, so that the list would "
+                    "not see it: append a copy, x + 0"
+                )
+
+    def key(self, tensor: Tensor) -> int:
+        """The hash of a tensor of one element: that of the number for which it stands.
+
+        Raises
+        ------
+        TracingError
+            The number is not known while it is traced.
+        """
+        kind, is_known = kind_of(tensor), hasattr(tensor.value, "__dlpack__")
+        if is_known and kind in SCALARS:
+            return hash(kind(tensor.item()))
+        if not is_known and (kind is not None or tensor.dtype.kind in "iub"):
+            with noting():
+                raise TracingError(
+                    f"{users_line()}: a number that a tensor decides is looked up in a dict or a set, and is not known "
+                    "yet: compare it, k == 1, take from a tensor, table[k], or choose by ops.where"
+                )
+        return object.__hash__(tensor)
 
     def give(self, tensor: Tensor, value: Tensor) -> None:
         """Give a tensor a value, as if it had been written into it."""
@@ -173,26 +209,6 @@ class Identities:
         """Whether tensors are one object, of all pairs that may be."""
         return [same for kept, row in self.related.values() if kept() is not None for _, same in row.values()]
 
-    # --- numbers ----------------------------------------------------------------------------------------
-
-    def number(self, value: Any) -> type | None:
-        """The kind of number that something is in Python, see `numbers.Kind`; None: it is no number."""
-        if type(value) in SCALARS:
-            return type(value)
-        known = self.numbers.get(id(value))
-        return known[1] if known is not None and known[0]() is value else None
-
-    def stands_for(self, tensor: Any, kind: type) -> Any:
-        """Say that a tensor is a number in Python; the tensor."""
-        if isinstance(tensor, Tensor):
-            self.numbers[id(tensor)] = (ref(tensor), kind)
-        return tensor
-
-    def alike(self, tensor: Tensor) -> Tensor:
-        """Another tensor of the same value, that stands for the same kind of number."""
-        kind, made = self.number(tensor), Tensor(tensor.stack, tensor.value)
-        return made if kind is None else self.stands_for(made, kind)
-
     # --- blocks -----------------------------------------------------------------------------------------
 
     @contextmanager
@@ -236,14 +252,26 @@ class Identities:
         """
         with suppress(ControlFlowError):
             self.check_parts()  # which notes it
+            self._check_inherited()
         error = first_failure()
         if error is not None:
-            if isinstance(error, NncError):
+            if isinstance(error, NncError) and not isinstance(error, TracedFunctionError):
                 raise error
+            own = error.__cause__ if isinstance(error, TracedFunctionError) else error
             raise ControlFlowError(
-                f"a block that a tensor decides raises {type(error).__name__}: {error}; the try around it goes on "
+                f"a block that a tensor decides raises {type(own).__name__}: {own}; the try around it goes on "
                 "as if it were taken: let a Python value decide, or ask before, as by `in` or `hasattr`"
-            ) from error
+            ) from own
+
+    def _check_inherited(self) -> None:
+        """Raise ControlFlowError where a class has another value now of what a tensor decided to be an object's own."""
+        for (_, name), (owner, value) in self.inherited.items():
+            if name in vars(owner) and inherited(owner, name) is not value:
+                with noting():
+                    raise ControlFlowError(
+                        f"a tensor has decided whether a {type(owner).__name__} has an attribute {name} of its own, "
+                        "and its class was given another one since: give the object one before"
+                    )
 
     # --- containers -------------------------------------------------------------------------------------
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from attrs import define, field, frozen
 
 from nnc_func.autodiff.traced import Traced
+from nnc_func.control_flow.conversion.appended import Appended
 from nnc_func.control_flow.conversion.arrays import Arrays, possible_arrays
 from nnc_func.control_flow.conversion.containers import check_containers, part_containers
 from nnc_func.control_flow.conversion.copies import Copies
@@ -23,8 +24,9 @@ from nnc_func.control_flow.conversion.loop_pairs import (
     carried_pairs,
     one_with,
 )  # fmt: skip
-from nnc_func.control_flow.conversion.numbers import common_kind
+from nnc_func.control_flow.conversion.number_kinds import alike, common_kind, kind_of, stands_for
 from nnc_func.control_flow.conversion.objects import Objects, Opaque, Variables, content, is_same
+from nnc_func.control_flow.conversion.optionals import begun, first, promoted
 from nnc_func.control_flow.conversion.values import Held, Rows, Undefined, moving, same
 from nnc_func.errors import ControlFlowError
 from nnc_func.graph.tensors.tensor import Tensor
@@ -92,14 +94,14 @@ class LoopState:
 
     def __init__(
         self, before: Sequence[Any], held: list[Held], gathering: Sequence[bool], exchanged: set[int],
-        objects: Objects, arrays: Arrays, where: Any, last: Found | None,
-        goes: bool,
+        objects: Objects, arrays: Arrays, where: Any, last: Found | None, goes: bool,
     ) -> None:  # fmt: skip
         self.before, self.held, self.gathering, self.where, self.last = before, held, gathering, where, last
         self.goes = goes
-        self.assigned: dict[int, Held] = {}  # variables that had no value, and are given one
+        self.assigned: dict[int, Held] = {}  # what variables begin with that are given another kind
         self.unknown: dict[int, Any] = {}  # those that have none at the end either, and why
         self.kinds: dict[Key, Any] = {}  # of leaves, of which kind of number they are; None: of none
+        self.appended: Any = None
         self.kept: set[Key] = set()  # leaves that are at the end of a time what they are at its beginning
         self.objects, self.arrays = objects, arrays
         self.contents = objects.contents()
@@ -234,8 +236,10 @@ class LoopState:
                 self.phis[(*slot.key, i)] = leaf
                 if isinstance(leaf, Tensor):
                     known.name(leaf, (FIRST, str(self.where), *slot.key, i))
-                if (kind := self.kinds.setdefault((*slot.key, i), known.number(slot.held.leaves[i]))) is not None:
-                    known.stands_for(leaf, kind)
+                    if (was := known.appended.get(id(slot.held.leaves[i]))) is not None:
+                        known.append(leaf, was[1])
+                if (kind := self.kinds.setdefault((*slot.key, i), kind_of(slot.held.leaves[i]))) is not None:
+                    stands_for(leaf, kind)
             if len(slot.key) == 1:
                 variables[slot.key[0]] = slot.root
             else:
@@ -272,8 +276,8 @@ class LoopState:
     def _tensor(self, key: Any) -> Any:
         return self.phis[key] if type(key) is tuple else self.outer[key]
 
-    def leave(self, found: Sequence[Any], known: Identities, log: Log) -> list[Any]:
-        """What is carried on, at the end of a time.
+    def leave(self, found: Sequence[Any], known: Identities, log: Log, rows: Mapping[str, Rows]) -> list[Any]:
+        """What is carried on, at the end of a time; `rows` are what it has appended to lists.
 
         Raises
         ------
@@ -294,18 +298,19 @@ class LoopState:
         if again:
             raise AgainError
         for slot in self.slots:
-            slot.end = Held.of(slot.held.name, self._end(slot, found, changed))
+            slot.end = Held.of(slot.held.name, promoted(self._end(slot, found, changed), slot.held.value))
             self._check(slot.held, slot.end)
         self._check_arrays(log)
+        self.appended = Appended(self, rows, known)
         check_containers(self, touched or set(), bool(grown), known)
-        self._number(known)
+        self._number()
         bits = carried_pairs(self, known)
         self.kept = {(*slot.key, i) for slot in self.slots for i in slot.moving if self._is_kept(slot, i)}
         values = [slot.end.leaves[i] for slot in self.slots for i in slot.moving]
         values += self.tensors.values()
-        return [*(known.alike(x) if isinstance(x, Tensor) else x for x in values), *bits]
+        return [*(alike(x) if isinstance(x, Tensor) else x for x in values), *bits]
 
-    def _number(self, known: Identities) -> None:
+    def _number(self) -> None:
         """Note which kind of number each leaf is at all times.
 
         Raises
@@ -317,7 +322,7 @@ class LoopState:
         for slot in self.slots:
             for i in slot.moving:
                 key = (*slot.key, i)
-                kinds[key] = common_kind([self.kinds.get(key), known.number(slot.end.leaves[i])])
+                kinds[key] = common_kind([self.kinds.get(key), kind_of(slot.end.leaves[i])])
         if any(self.kinds.get(key) is not kind for key, kind in kinds.items()):
             self.kinds |= kinds
             raise AgainError
@@ -338,8 +343,10 @@ class LoopState:
         again = False
         for n, (was, value) in enumerate(zip(self.held, found, strict=True)):
             if not was.absent or self.gathering[n]:
-                continue
-            if isinstance(value, Undefined):
+                held = None if self.gathering[n] else begun(was, value)
+                if held is not None:
+                    self.assigned[n], again = held, True
+            elif isinstance(value, Undefined):
                 self.unknown[n] = value
             elif "." in was.name:
                 raise ControlFlowError(
@@ -347,7 +354,7 @@ class LoopState:
                     "does not go at all; give it one before the loop"
                 )
             elif not was.lost or self.goes:  # else Python has a value where it does not go at all
-                self.assigned[n] = Held.of(was.name, value)
+                self.assigned[n] = first(was.name, value, self.goes)
                 again = True
         for n, value in enumerate(found):
             if (n,) in self.places or self.gathering[n] or self.held[n].absent or value is self.before[n]:
@@ -368,6 +375,11 @@ class LoopState:
             keys = [*was] if isinstance(was, dict) else [*range(len(was))]
             if keys != ([*now] if isinstance(now, dict) else [*range(len(now))]):
                 one, two = (Held.of(path, each).structure for each in (was, now))
+                if isinstance(now, list) and len(now) > len(was):
+                    raise ControlFlowError(
+                        f"{self.start()} appends to {path}, which is no variable of the function: append to a variable "
+                        "in the loop itself, outs.append(x), and put that list there after the loop"
+                    )
                 raise ControlFlowError(
                     f"{self.start()} carries {path}: it is {one} before, and {two} after one time; begin with what "
                     "has the structure that it keeps"
@@ -493,7 +505,8 @@ class LoopState:
                     given[i] = slot.held.leaves[i]
                 made[key] = given[i]
                 if (kind := self.kinds.get(key)) is not None and given[i] is not slot.held.leaves[i]:
-                    known.stands_for(given[i], kind)
+                    stands_for(given[i], kind)
+                self.appended.left(slot, i, given[i], known)
                 if others := possible_arrays(self, slot, i):
                     known.part(given[i], others, self.where)
                 if isinstance(given[i], Tensor) and given[i] is not slot.held.leaves[i]:

@@ -1,27 +1,19 @@
-"""Numbers that a tensor decides: they are tensors, and arithmetic with them is that of Python's numbers.
-
-A number of Python takes the dtype of what it meets, and has a kind that code may ask for. Both are known of a tensor
-that stands for one: counters of loops, numbers of which a tensor decides which one it is, what is computed of these.
-"""
+"""Arithmetic of converted code: tensors that stand for numbers of Python take the dtype of what they meet."""
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from numbers import Number
 from typing import Any
 
-import numpy as np
-
 from nnc_func.control_flow.attempts import noting
 from nnc_func.control_flow.conversion.identities import known_identities
+from nnc_func.control_flow.conversion.number_kinds import Kind, common_dtype, is_number, kind_of, standing, stands_for
 from nnc_func.control_flow.conversion.users import users_line
-from nnc_func.control_flow.tracing import SCALARS
 from nnc_func.errors import ControlFlowError
 from nnc_func.graph.tensors.tensor import Tensor
 
-Kind = type
-"""`bool`, `int`, `float`, `complex`; `Number`: one of these; `object`: a number, or none."""
 TWO = {
     "Add": "add", "Sub": "sub", "Mult": "mul", "Div": "truediv", "FloorDiv": "floordiv", "Mod": "mod", "Pow": "pow",
     "BitAnd": "and", "BitOr": "or", "BitXor": "xor", "LShift": "lshift", "RShift": "rshift",
@@ -35,29 +27,6 @@ PLAIN: dict[str, Callable[[Any, Any], Any]] = {
 SIGNS: dict[str, Callable[[Any], Any]] = {name: getattr(operator, f"__{each}__") for name, each in ONE.items()}
 IN_PLACE: dict[str, Callable[[Any, Any], Any]] = {name: getattr(operator, f"__i{each}__") for name, each in TWO.items()}
 REPEATED = {list, tuple, str}
-LIKE = {"b": False, "i": 0, "u": 0, "f": 0.0, "c": 0j}
-
-
-def common_kind(kinds: Iterable[Kind | None]) -> Kind | None:
-    """The kind of what is of one of some kinds; None: no number.
-
-    Examples
-    --------
-    >>> common_kind([int, int]), common_kind([int, float]), common_kind([int, None]), common_kind([None])
-    (<class 'int'>, <class 'numbers.Number'>, <class 'object'>, None)
-    """
-    found = {*kinds}
-    if len(found) == 1:
-        return found.pop()
-    return object if found & {None, object} else Number
-
-
-def common_dtype(dtypes: Iterable[Any], numbers: Iterable[Any]) -> Any:
-    """The dtype of some dtypes and numbers together: beside another dtype a number has none of its own."""
-    dtypes, numbers = [*dtypes], [*numbers]
-    if not dtypes:
-        return np.result_type(*(each.dtype if isinstance(each, Tensor) else each for each in numbers))
-    return np.result_type(*dtypes, *(LIKE[n.dtype.kind] if isinstance(n, Tensor) else n for n in numbers))
 
 
 def computed(name: str, in_place: bool, one: Any, other: Any) -> Any:
@@ -78,103 +47,31 @@ def computed(name: str, in_place: bool, one: Any, other: Any) -> Any:
     f = IN_PLACE[name] if in_place else PLAIN[name]
     if name == "Mult" and (type(one) in REPEATED or type(other) in REPEATED):
         _check_repeated(one, other)
-    known = known_identities()
-    if known is None or not known.numbers:
+    if in_place and (known := known_identities()) is not None and id(one) in known.parted:
+        known.check(one, users_line())
+    if id(one) not in standing and id(other) not in standing:
         return f(one, other)
     tensors = isinstance(one, Tensor), isinstance(other, Tensor)
-    if tensors == (False, False):
-        return f(one, other)
-    kinds = known.number(one), known.number(other)
-    weak = [kind not in (None, object) for kind in kinds]
+    kinds, weak = (kind_of(one), kind_of(other)), (is_number(one), is_number(other))
     if all(weak):
         if kinds == (bool, bool) and name in TWO and not name.startswith("Bit"):
             one, other = map(_whole, (one, other))
-        return known.stands_for(f(one, other), _result(name, *kinds))
+        if name == "Pow" and not tensors[1] and other < 0:
+            one = one.astype("float64")
+        return stands_for(f(one, other), _result(name, *kinds))
     if weak[0] and tensors[0]:
-        one = _like(one, other)
+        one = _like(one, other, name)
     elif weak[1] and tensors[1]:
-        other = _like(other, one)
+        other = _like(other, one, name)
     return f(one, other)
 
 
 def signed(name: str, value: Any) -> Any:
     """``-value``, ``+value``, ``~value``."""
-    f = SIGNS[name]
-    known = known_identities() if isinstance(value, Tensor) else None
-    kind = known.number(value) if known is not None else None
-    if known is None or kind is None:
-        return f(value)
+    kind = kind_of(value) if isinstance(value, Tensor) else None
     if kind is bool:
         value, kind = _whole(value), int
-    return known.stands_for(f(value), kind)
-
-
-def absolute(value: Any) -> Any:
-    """`abs`."""
-    known = known_identities() if isinstance(value, Tensor) else None
-    kind = known.number(value) if known is not None else None
-    if known is None or kind in (None, bool, complex):
-        return abs(value)
-    return known.stands_for(abs(value), kind)
-
-
-def is_instance(value: Any, kinds: Any) -> bool:
-    """Whether something is of a kind; a number that a tensor decides is of the kind that it has in Python.
-
-    Raises
-    ------
-    ControlFlowError
-        That is not known.
-    """
-    known = known_identities()
-    kind = known.number(value) if known is not None and isinstance(value, Tensor) else None
-    if kind in (Number, object) and len({issubclass(each, kinds) for each in SCALARS}) == 2:
-        raise unknown(f"isinstance(…, {kinds})")
-    return isinstance(value, kinds) or (kind is not None and issubclass(kind, kinds))
-
-
-def kind_of(*given: Any, **keywords: Any) -> Any:
-    """`type`: that of a number that a tensor decides is the one that it has in Python.
-
-    Raises
-    ------
-    ControlFlowError
-        That is not known.
-    """
-    known = known_identities()
-    kind = known.number(given[0]) if known is not None and len(given) == 1 else None
-    if kind in (Number, object):
-        raise unknown("type(…)")
-    return type(*given, **keywords) if kind is None else kind
-
-
-def text(*given: Any, **keywords: Any) -> str:
-    """`str`.
-
-    Raises
-    ------
-    ControlFlowError
-        It is that of a number that a tensor decides, which is not known.
-    """
-    known = known_identities()
-    if known is not None and len(given) == 1 and isinstance(given[0], Tensor) and known.number(given[0]) is not None:
-        raise unknown("str(…)")
-    return str(*given, **keywords)
-
-
-def is_truth_value(value: Tensor, wanted: bool) -> Any:
-    """``value is True``, or False.
-
-    Raises
-    ------
-    ControlFlowError
-        It is no truth value of Python, or that is not known.
-    """
-    known = known_identities()
-    kind = known.number(value) if known is not None else None
-    if kind in (Number, object) or (kind is None and value.dtype == np.bool_ and value.shape == ()):
-        raise unknown(f"is {wanted}")
-    return kind is bool and (value if wanted else value.stack.ops.logical_not(value))
+    return stands_for(SIGNS[name](value), kind)
 
 
 def unknown(asked: str) -> ControlFlowError:
@@ -203,10 +100,12 @@ def _result(name: str, one: Any, other: Any) -> Kind:
     return bool if one is other is bool and name.startswith("Bit") else int
 
 
-def _like(number: Tensor, other: Any) -> Tensor:
-    """A number as it is beside something else, whose dtype it takes."""
+def _like(number: Tensor, other: Any, name: str) -> Tensor:
+    """A number as it is beside something else, whose dtype it takes; integers are compared as they are."""
     dtype = getattr(other, "dtype", None)
-    wanted = number.dtype if dtype is None else common_dtype([dtype], [number])
+    if dtype is None or (name in ORDER and number.dtype.kind in "iu" and dtype.kind in "iu"):
+        return number
+    wanted = common_dtype([dtype], [number])
     return number if number.dtype == wanted else number.astype(wanted)
 
 

@@ -42,9 +42,9 @@ METHODS = (classmethod, staticmethod, property, MemberDescriptorType, GetSetDesc
 MOST_OBJECTS, MOST_BYTES = 200_000, 1 << 20  # that are looked at; of an array
 PARTS = (list, tuple, dict, set, deque)
 EMPTY: Any = ([], (), range(0), range(1 << 70), {}, {}.values(), {}.items(), set(), "", b"")
+OVER_CONTAINERS: Any = (*{type(iter(each)) for each in EMPTY}, type(reversed([])))
 ITERATORS: Any = (
-    *{type(iter(each)) for each in EMPTY},
-    type(reversed([])), zip, map, filter, enumerate, count, cycle, islice, chain, GeneratorType,
+    *OVER_CONTAINERS, zip, map, filter, enumerate, count, cycle, islice, chain, GeneratorType,
 )  # fmt: skip
 DERIVED = (zip, map, filter, enumerate, cycle, islice, chain)  # iterators that take from others
 OPAQUE: Any = (*ITERATORS, Random, np.random.Generator, bytearray, array)  # no tensor decides what these have
@@ -333,6 +333,15 @@ def is_inherited(owner: Any, name: str) -> bool:
     return name not in getattr(owner, "__dict__", (name,)) and not isinstance(owner, type) and hasattr(owner, name)
 
 
+def inherited(owner: Any, name: str) -> Any:
+    """What an object has by that name that has none of its own."""
+    kind = type(owner)
+    found = next((each.__dict__[name] for each in kind.__mro__ if name in each.__dict__), _nothing)
+    if found is _nothing and hasattr(kind, "__getattr__"):
+        return kind.__getattr__(owner, name)
+    return found
+
+
 def _mangled(kind: type, name: str) -> str:
     """What a private name of a class is called."""
     return f"_{kind.__name__.lstrip('_')}{name}" if name.startswith("__") and not name.endswith("__") else name
@@ -349,6 +358,19 @@ def names_of(code: CodeType) -> tuple[tuple[str, ...], tuple[str, ...]]:
             used.update(more)
             assigned.update(others)
     return tuple(sorted(used)), tuple(sorted(assigned))
+
+
+def goes_without_effect(items: Any) -> bool:
+    """Whether nobody sees that one has gone on with an iterator: it goes over lists, numbers and the like."""
+    if type(items) in OVER_CONTAINERS:
+        return True
+    return type(items) in (zip, enumerate) and all(map(goes_without_effect, _sources(items)))
+
+
+def _sources(items: Any) -> list[Any]:
+    """What an iterator takes from."""
+    found = items.__reduce__()[1]
+    return [each for each in found if isinstance(each, ITERATORS)]
 
 
 def _state(value: Any) -> Opaque:

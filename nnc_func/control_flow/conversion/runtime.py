@@ -3,27 +3,31 @@
 from __future__ import annotations
 
 import functools
+import os
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from contextvars import ContextVar
 from threading import RLock
-from types import BuiltinMethodType, CodeType, FunctionType, MethodType
+from types import BuiltinMethodType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from nnc_func.control_flow.attempts import noting
+from nnc_func.control_flow.attempts import noting, trial
 from nnc_func.control_flow.conversion.builtin_functions import (
-    BUILTINS,
     COMPARISONS,
     SymbolicRange,
+    builtin,
     tensor_among,
 )  # fmt: skip
 from nnc_func.control_flow.conversion.exits import UnsupportedError
 from nnc_func.control_flow.conversion.identities import identities, known_identities
 from nnc_func.control_flow.conversion.names import CHANGING, STACKING
+from nnc_func.control_flow.conversion.number_kinds import kind_of, stands_for
 from nnc_func.control_flow.conversion.numbers import computed, signed
-from nnc_func.control_flow.conversion.objects import is_computed, is_inherited
+from nnc_func.control_flow.conversion.objects import goes_without_effect, is_computed, is_inherited
+from nnc_func.control_flow.conversion.optionals import OrNone, Perhaps, present
 from nnc_func.control_flow.conversion.sources import (
     Source,
     rows_of,
@@ -32,6 +36,7 @@ from nnc_func.control_flow.conversion.sources import (
 from nnc_func.control_flow.conversion.staged_branches import staged_branch, staged_choice
 from nnc_func.control_flow.conversion.staged_loops import StagedLoop
 from nnc_func.control_flow.conversion.staging import Where, staged, truth
+from nnc_func.control_flow.conversion.texts import format_of, formatted, joined
 from nnc_func.control_flow.conversion.users import is_users, users_line
 from nnc_func.control_flow.conversion.values import Get, Rows, Set, Undefined, Unreached
 from nnc_func.errors import ControlFlowError, ControlFlowWarning
@@ -39,6 +44,12 @@ from nnc_func.graph.tensors.tensor import Tensor
 from nnc_func.tree import flatten
 
 ALONE = (lambda over: sys.getrefcount(over))(object())  # so many references has what only its caller's expression has
+ASKED = object()
+_trying: ContextVar[bool] = ContextVar("trying", default=False)
+
+
+class _AskedError(Exception):
+    """What is computed always reads a variable that may have no value."""
 
 
 class Control:
@@ -119,26 +130,30 @@ class Control:
         if isinstance(over, Source):
             return StagedLoop(over.stack, body, get, put, names, lists, exchanged, where, test, over).run()
         shared = isinstance(over, Iterator) and sys.getrefcount(over) > ALONE
-        for n, item in enumerate(over):
-            more = True if test is None else test()
+        items, n = iter(over), 0
+        while isinstance(more := True if test is None else test(), Tensor) or more:
             if isinstance(more, Tensor):
-                if shared:
-                    raise ControlFlowError(
-                        f"the loop at {where} takes from a {type(over).__name__} that something else has, too, and a "
-                        "tensor decides when it ends: what is left of it then is not known; go over a list"
-                    )
                 if type(over) is range:
                     left = over[n:]
                     source = staged_range(more.stack, left.start, left.stop, left.step)
                     return StagedLoop(more.stack, body, get, put, names, lists, exchanged, where, test, source).run(
                         more
                     )
+                if shared or not goes_without_effect(items):
+                    raise ControlFlowError(
+                        f"the loop at {where} takes from a {type(items).__name__} whose state others see, and a tensor "
+                        "decides when it ends: what is left of it then is not known; go over a list, [*x]"
+                    )
+            try:
+                item = next(items)
+            except StopIteration:
+                break
+            n += 1
+            if isinstance(more, Tensor):
                 at = Where(where.file, line, (line, line))
                 staged_branch(more, functools.partial(body, item), _nothing, get, put, names, len(names), at)
-            elif more:
-                body(item)
             else:
-                break
+                body(item)
         return None
 
     def raising(self, line: int) -> None:
@@ -151,18 +166,20 @@ class Control:
             )
 
     def matched(self, subject: Any, line: int) -> Any:
-        """What `match` with ``case True`` or ``case False`` decides by.
+        """What `match` decides by that has ``case True``, ``case False`` or ``case int()``.
 
         Raises
         ------
         ControlFlowError
             It has a tensor of a truth value, which is neither of both.
         """
-        if any(isinstance(leaf, Tensor) and leaf.dtype.kind == "b" for leaf in flatten(subject)[0]):
-            raise ControlFlowError(
-                f"match at line {line} asks whether a tensor is True or False itself, which no tensor is: use if and "
-                "else, or decide by a Python value"
-            )
+        leaves = [leaf for leaf in flatten(subject)[0] if isinstance(leaf, Tensor)]
+        if any(leaf.dtype.kind == "b" or kind_of(leaf) is not None for leaf in leaves):
+            with noting():
+                raise ControlFlowError(
+                    f"match at line {line} asks whether a tensor is True or False itself, or of which kind a number is "
+                    "that a tensor decides, which no tensor is: use if and else, or decide by a Python value"
+                )
         return subject
 
     # --- objects ---------------------------------------------------------------------------------------
@@ -188,18 +205,48 @@ class Control:
         """What a function returns before it has returned."""
         return Unreached("that is returned")
 
-    def defined(self, value: Any) -> Any:
-        """The value of a variable that may have none.
+    def defined(self, value: Any, name: str = "") -> Any:
+        """The value of a variable that may have none; whether it has one may be asked during the run.
 
         Raises
         ------
         UndefinedVariableError
             It has none.
         """
+        if isinstance(value, Perhaps):
+            if _trying.get():
+                raise _AskedError
+            while isinstance(value, Perhaps):
+                with identities() as known:
+                    value = present(value, name, os.path.basename(users_line()), known)
         if isinstance(value, Undefined):
             with noting():
                 raise value.error()
         return value
+
+    def is_none(self, value: Any, name: str) -> Any:
+        """``value is None``, of a variable: a tensor, where one decides."""
+        if type(value) is Perhaps:
+            with identities() as known:
+                value = present(value, name, os.path.basename(users_line()), known)
+        if type(value) is OrNone:
+            return self.negated(value.there)
+        return self.defined(value, name) is None
+
+    def got(self, owner: Any, name: str) -> Any:
+        """``owner.name``: a property of a user's is a function of his."""
+        found = _property(owner, name)
+        if found is None:
+            return getattr(owner, name)
+        return self.callee(found.fget)(owner.__self__ if type(owner) is super else owner)  # type: ignore[attr-defined]
+
+    def put(self, value: Any, owner: Any, name: str) -> None:
+        """``owner.name = value``, too."""
+        found = _property(owner, name)
+        if found is None or found.fset is None:
+            setattr(owner, name, value)
+        else:
+            self.callee(found.fset)(owner, value)
 
     def attribute(self, owner: Any, name: str) -> Any:
         """``owner.name``, as part of the state; None where its class decides what that is (`objects.is_computed`)."""
@@ -221,7 +268,8 @@ class Control:
             return
         known = known_identities()
         if known is not None and known.inherited.get((id(owner), name), (known, known))[1] is value:
-            delattr(owner, name)
+            if name in vars(owner):
+                delattr(owner, name)
         elif not isinstance(value, Undefined):
             setattr(owner, name, value)
         elif not isinstance(owner, Undefined) and name in getattr(owner, "__dict__", ()):
@@ -254,8 +302,8 @@ class Control:
     def _logical(self, first: Tensor, second: Callable[[], Any], cheap: bool, conjunction: bool) -> Any:
         stack, decides = first.stack, truth(first)
         where = Where(second.__code__.co_filename, second.__code__.co_firstlineno)
-        if cheap and first.dtype.kind == "b":
-            other = second()
+        other = self._without_asking(second) if cheap and first.dtype.kind == "b" else ASKED
+        if other is not ASKED:
             if isinstance(other, Tensor) and other.dtype.kind == "b":
                 name = stack.ops.logical_and if conjunction else stack.ops.logical_or
                 return name(decides, truth(other))
@@ -272,14 +320,25 @@ class Control:
             return staged_choice(decides, rest, lambda: as_is, where)
         return staged_choice(decides, lambda: as_is, rest, where)
 
+    def _without_asking(self, second: Callable[[], Any]) -> Any:
+        """An operand that may as well be computed always; ASKED where it reads a variable that may have no value."""
+        token = _trying.set(True)
+        try:
+            with trial():
+                return second()
+        except _AskedError:
+            return ASKED
+        finally:
+            _trying.reset(token)
+
     def negated(self, value: Any) -> Any:
         """``not``."""
         if not isinstance(value, Tensor):
             return not value
-        with identities() as known:
-            return known.stands_for(value.stack.ops.logical_not(truth(value)), bool)
+        return stands_for(value.stack.ops.logical_not(truth(value)), bool)
 
-    computed, signed = staticmethod(computed), staticmethod(signed)
+    computed, signed, slice = staticmethod(computed), staticmethod(signed), slice
+    joined, format_of = staticmethod(joined), staticmethod(format_of)
 
     def compared(self, names: Sequence[str], left: Any, *rest: Callable[[], Any]) -> Any:
         """``a < b < c``."""
@@ -305,14 +364,16 @@ class Control:
         if kind is BuiltinMethodType:
             if f.__name__ in CHANGING:
                 self.written(f.__self__)
-            return BUILTINS.get(f, f) if f in (isinstance, abs) else f
+            if type(f.__self__) is str and f.__name__ == "format":
+                return functools.partial(formatted, f.__self__)
+            return builtin(f)
         if kind is MethodType:
             if type(f.__func__) is not FunctionType:
                 return f
             found = self.converted(f.__func__)
             return f if found is f.__func__ else MethodType(found, f.__self__)
         if kind is type:
-            return BUILTINS.get(f, f)
+            return builtin(f)
         if kind is functools.partial and type(f.func) is FunctionType:
             found = self.converted(f.func)
             return f if found is f.func else functools.partial(found, *f.args, **f.keywords)
@@ -327,11 +388,18 @@ class Control:
         f = self.callee(f)
         if type(argument) is not Rows:
             return f(*argument, **keywords) if starred else f(argument, **keywords)
-        if getattr(f, "__name__", "") in STACKING and not {*keywords} - {"axis"}:
+        code = getattr(getattr(f, "__func__", f), "__code__", None)
+        own = code is not None and is_users(code)
+        if getattr(f, "__name__", "") in STACKING and not own and not {*keywords} - {"axis"}:
             return argument.stacked(**keywords)
         if starred:
             return f(*argument, **keywords)
-        return f(argument if f is len else [*argument], **keywords)
+        if f is len:
+            return len(argument)
+        rows = [*argument]
+        with identities() as known, known.parting():
+            known.part(rows, [argument], users_line())  # it is a copy: if it is written into, that is refused
+        return f(rows, **keywords)
 
     # --- functions --------------------------------------------------------------------------------------
 
@@ -396,6 +464,18 @@ class _At:
 
     def __init__(self, line: int) -> None:
         self.lineno = line
+
+
+def _property(owner: Any, name: str) -> property | None:
+    """The property of a class that computes an attribute; None: it is another one."""
+    if isinstance(owner, (Tensor, ModuleType)):
+        return None
+    classes = type(owner).__mro__
+    if type(owner) is super:
+        classes = owner.__self_class__.__mro__  # type: ignore[attr-defined]
+        classes = classes[classes.index(owner.__thisclass__) + 1 :]  # type: ignore[attr-defined]
+    found = next((each.__dict__[name] for each in classes if name in each.__dict__), None)
+    return found if type(found) is property and found.fget is not None else None
 
 
 def _nothing() -> None:

@@ -8,7 +8,7 @@ from typing import Any, cast
 import numpy as np
 from attrs import frozen
 
-from nnc_func.control_flow.conversion.identities import known_identities
+from nnc_func.control_flow.conversion.number_kinds import common_kind, stands_for
 from nnc_func.control_flow.tracing import SCALARS
 from nnc_func.errors import ControlFlowError, DTypeError
 from nnc_func.facets.dims import known, same_extent
@@ -113,15 +113,9 @@ def staged_range_of(stack: Any, start: Any, step: Any, length: Any, count: Any, 
     def item(k: Any, _: Any) -> Any:
         found = k if type(step) is int and step == 1 else k * step
         found = found if type(start) is int and start == 0 else found + start
-        return _count(found)
+        return stands_for(found, int)
 
     return Source(stack, (), item, length, count, turned)
-
-
-def _count(value: Any) -> Any:
-    """A number of Python that is a tensor."""
-    found = known_identities()
-    return value if found is None else found.stands_for(value, int)
 
 
 def _int64(stack: Any, value: Any) -> Any:
@@ -132,11 +126,11 @@ def _int64(stack: Any, value: Any) -> Any:
 
 def numbered(source: Source, start: Any = 0) -> Source:
     """As `enumerate`."""
-    return Source(
-        source.stack, source.slices, lambda k, rows: (_count(k + start if type(start) is not int or start else k),
-                                                     source.item(k, rows)),
-        source.length, source.count,
-    )  # fmt: skip
+
+    def item(k: Any, rows: Sequence[Any]) -> Any:
+        return stands_for(k + start if type(start) is not int or start else k, int), source.item(k, rows)
+
+    return Source(source.stack, source.slices, item, source.length, source.count)
 
 
 def together(stack: Any, given: Sequence[Any]) -> Source:
@@ -166,16 +160,26 @@ def together(stack: Any, given: Sequence[Any]) -> Source:
     return Source(stack, tuple(slices), item, length, count)
 
 
+def _numbers(stack: Any, given: Sequence[Any]) -> Source:
+    """Numbers of a list."""
+    kind, rows = common_kind(map(type, given)), (stack.asarray([*given]),)
+
+    def item(_: Any, rows: Sequence[Any]) -> Any:
+        return stands_for(rows[0], kind)
+
+    return Source(stack, rows, item, len(given), None, lambda: _numbers(stack, given[::-1]))
+
+
 def source_of(stack: Any, given: Any) -> Source:
     """That of a tensor, an array, a range, or a list of numbers."""
     if isinstance(given, Tensor):
         return rows_of(given)
     if type(given) is range:
         return staged_range(stack, given.start, given.stop, given.step)
-    if isinstance(given, np.ndarray) or (
-        isinstance(given, (list, tuple)) and given and all(type(each) in SCALARS for each in given)
-    ):
+    if isinstance(given, np.ndarray):
         return rows_of(stack.asarray(given))
+    if isinstance(given, (list, tuple)) and given and all(type(each) in SCALARS for each in given):
+        return _numbers(stack, given)
     raise ControlFlowError(
         f"what goes together with a tensor in zip is a tensor, an array, a range, or a list of numbers, given a "
         f"{type(given).__name__}: stack it to a tensor"

@@ -19,8 +19,9 @@ from nnc_func.body_builder import BodyBuilder
 from nnc_func.control_flow.attempts import noting
 from nnc_func.control_flow.conversion.arrays import Arrays, is_written
 from nnc_func.control_flow.conversion.identities import Identities, Log, identities
-from nnc_func.control_flow.conversion.numbers import common_dtype, common_kind
+from nnc_func.control_flow.conversion.number_kinds import common_dtype, common_kind, is_number, kind_of, stands_for
 from nnc_func.control_flow.conversion.objects import Objects, Opaque, is_same
+from nnc_func.control_flow.conversion.optionals import aligned
 from nnc_func.control_flow.conversion.staging import Where, truth, within_staged
 from nnc_func.control_flow.conversion.values import (
     Get,
@@ -33,6 +34,7 @@ from nnc_func.control_flow.conversion.values import (
     moving,
     same,
 )  # fmt: skip
+from nnc_func.control_flow.messages import traced_always
 from nnc_func.control_flow.tracing import TracedBody, aval_of, carrier_of, traced
 from nnc_func.engine.effects import ordered
 from nnc_func.errors import ControlFlowError
@@ -87,20 +89,27 @@ class Outcome:
 
 def staged_branch(
     test: Tensor, then: Callable[[], Any], otherwise: Callable[[], Any], get: Get, put: Set, names: Sequence[str],
-    later: int, where: Where,
+    later: int, where: Where, is_optional: bool = True,
 ) -> None:  # fmt: skip
-    """What one of two blocks leaves in variables and objects, where a tensor decides."""
+    """What one of two blocks leaves in variables and objects, where a tensor decides.
+
+    Parameters
+    ----------
+    is_optional
+        Whether a variable may be None on one side, and a tensor on the other.
+    """
     stack, index, before = test.stack, truth(test), get()
     arrays = Arrays(before, names, where)
     entry = [Held.of(name, value) for name, value in zip(names, before, strict=True)]
     objects = Objects((then, otherwise), get, names)
     with identities() as known:
         try:
-            with within_staged(where), noting():
+            why = f"both sides of what a tensor decides at {where} are traced, whether they are taken or not"
+            with within_staged(where), noting(), traced_always(why):
                 ends = [_outcome(stack, entry, run, get, put, later, objects, arrays) for run in (otherwise, then)]
         finally:
             put(before)
-        merge = _Merge(stack, ends, where, objects, known)
+        merge = _Merge(stack, ends, where, objects, known, is_optional)
         for n in range(later):
             merge.variable(n, entry[n])
         merge.written()
@@ -130,7 +139,7 @@ def staged_choice(test: Tensor, then: Callable[[], Any], otherwise: Callable[[],
         (value,) = values
 
     at = Where(where.file, where.line, (where.line, where.line))
-    staged_branch(test, partial(assign, then), partial(assign, otherwise), get, put, ("value",), 1, at)
+    staged_branch(test, partial(assign, then), partial(assign, otherwise), get, put, ("value",), 1, at, False)
     if isinstance(value, Undefined):
         with noting():
             raise ControlFlowError(
@@ -185,12 +194,15 @@ class _Merge:
     """Two outcomes as one: which leaves a branch gives, and of what each variable and each object is built."""
 
     def __init__(
-        self, stack: Any, ends: Sequence[Outcome], where: Where, objects: Objects, known: Identities
+        self, stack: Any, ends: Sequence[Outcome], where: Where, objects: Objects, known: Identities,
+        is_optional: bool,
     ) -> None:  # fmt: skip
         self.stack, self.ends, self.where, self.objects, self.known = stack, ends, where, objects, known
         self.before = objects.contents()
         self.chosen: list[tuple[Any, Any, Any]] = []  # where a result is on each side, and its aval
         self.values: list[Build] = []
+        self.kept: list[Any] = []  # pairs are known by identity
+        self.is_optional = is_optional
         self.contents: dict[int, Build] = {}
         self.given: list[tuple[Tensor, int]] = []  # tensors that are written into, and which leaf they get
         self.pairs: dict[tuple[int, int], Build] = {}
@@ -223,8 +235,12 @@ class _Merge:
                 pair = (ABSENT, there.value) if which == 0 else (there.value, ABSENT)
                 self.values.append(self._both(pair[0], pair[1], entry.name))
                 return
+        one, two = other.value, then.value
+        if self.is_optional and not lasts and not entry.name.startswith("_result"):
+            one, two = aligned(one, two, ABSENT)
+            self.kept += (one, two)
         try:
-            self.values.append(self._both(other.value, then.value, entry.name))
+            self.values.append(self._both(one, two, entry.name))
         except _DifferError as error:
             if lasts:
                 raise ControlFlowError(self._unequal(entry.name, error)) from None
@@ -290,7 +306,7 @@ class _Merge:
             else:
                 condition = True if when is None else found[when]
             self.known.relate(build(found), tensor, condition)
-        for each in (self.pairs, self.values, self.contents, self.tensors):
+        for each in (self.pairs, self.values, self.contents, self.tensors, self.kept):
             each.clear()  # else it would be known who holds what only when the collector has run
         return values
 
@@ -391,7 +407,7 @@ class _Merge:
 
     def _tensor(self, one: Any, two: Any, path: str, make: Build) -> Build:
         sides = [each for each in (one, two) if each is not ABSENT]
-        arrays, kind = [*filter(is_written, sides)], common_kind(map(self.known.number, sides))
+        arrays, kind = [*filter(is_written, sides)], common_kind(map(kind_of, sides))
 
         def named(given: Sequence[Any]) -> Any:
             made = make(given)
@@ -399,7 +415,7 @@ class _Merge:
             if arrays:
                 self.known.part(made, arrays, self.where)
             if kind is not None:
-                self.known.stands_for(made, kind)
+                stands_for(made, kind)
             return made
 
         build = _once(named)
@@ -424,7 +440,7 @@ class _Merge:
         shapes = [a.shape for a in avals]
         if len(shapes[0]) != len(shapes[1]) or not all(map(same_extent, *shapes)):
             return None, f"has shape {shapes[1]} where {self._holds(1)}, {shapes[0]} elsewhere; broadcast one"
-        weak = [self.known.number(leaf) not in (None, object) for leaf in leaves]
+        weak = [is_number(leaf) for leaf in leaves]
         typed = [a.dtype for a, is_weak in zip(avals, weak, strict=True) if not is_weak]
         if len(typed) == 2 and typed[0] != typed[1]:
             return None, (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -11,15 +12,17 @@ from attrs import frozen
 from nnc_func.aval import Aval
 from nnc_func.control_flow.attempts import noting, trial
 from nnc_func.control_flow.carries import Carry, Growing
+from nnc_func.control_flow.conversion.appended import kinds_of, marked
 from nnc_func.control_flow.conversion.arrays import Arrays
 from nnc_func.control_flow.conversion.identities import identities, known_identities
 from nnc_func.control_flow.conversion.loop_pairs import AgainError
 from nnc_func.control_flow.conversion.loop_state import LoopState
-from nnc_func.control_flow.conversion.numbers import common_dtype
+from nnc_func.control_flow.conversion.number_kinds import common_dtype, is_number
 from nnc_func.control_flow.conversion.objects import Objects
 from nnc_func.control_flow.conversion.sources import Source
 from nnc_func.control_flow.conversion.staging import Where, truth, within_staged
-from nnc_func.control_flow.conversion.values import UNREADABLE, Get, Held, Rows, Set, moving
+from nnc_func.control_flow.conversion.values import UNREADABLE, Get, Held, Rows, Set
+from nnc_func.control_flow.messages import traced_always
 from nnc_func.control_flow.steps import in_order
 from nnc_func.control_flow.tracing import SCALARS, TracedBody, aval_of, tensor_of, traced
 from nnc_func.errors import ControlFlowError, OperatorError
@@ -90,6 +93,7 @@ class StagedLoop:
         self.lists, self.alone = lists, arrays.alone
         self.ended: list[Held] = []
         self.rows: list[Any] = []
+        self.kinds: dict[int, list[Any]] = {}  # of each list, which numbers its rows are
         for n, on in enumerate(self.gathering):
             if on and lists[names[n]] == "looked into":
                 raise ControlFlowError(f"the loop at {where} appends to {names[n]}, and {UNREADABLE}")
@@ -118,8 +122,10 @@ class StagedLoop:
         """
         if self.source is not None and self.source.count is None and self.source.length == 0:
             return
+        why = f"the body of the loop at {self.where} is traced, whether it goes at all, as a tensor decides, or not"
         try:
-            with within_staged(self.where), identities(), noting():
+            in_words = nullcontext() if self.goes else traced_always(why)
+            with within_staged(self.where), identities(), noting(), in_words:
                 after = self._after(first)
         except BaseException:
             self.put(self.before)
@@ -160,7 +166,8 @@ class StagedLoop:
                     identical.check_parts()
                     ended = self.get()
                     self._gather(inside, ended)
-                    found = self.state.leave(ended, identical, log)
+                    appended = {self.held[n].name: inside[n] for n, on in enumerate(self.gathering) if on}
+                    found = self.state.leave(ended, identical, log, appended)
                 finally:
                     objects.restore(self.state.contents, objects.changed(self.state.contents))
                     self.put(self.before)
@@ -195,6 +202,7 @@ class StagedLoop:
                         f"the loop at {self.where} is one of operators, in which nothing is done to the list "
                         f"{was.name} but append"
                     )
+                self.kinds[n] = kinds_of(value)
                 self.rows.append(value.stacked() if value.segments else None)
 
     def _more(self, asked: Tensor | None = None) -> Tensor:
@@ -226,21 +234,12 @@ class StagedLoop:
         )
 
     def _begin(self) -> None:
-        """Let variables that have no value, and are given one, begin with zeros of the shapes that they have then."""
-        for n, now in self.state.assigned.items():
-            self.held[n] = Held.of(now.name, now.built([self._zero(leaf) for leaf in now.leaves]))
+        """Let variables that have no value, or None, and are given one, begin with zeros of its shapes."""
+        for n, held in self.state.assigned.items():
+            self.held[n] = held
             self.state.places[n,] = None
             self.state.firm.add((n,))
         self.state.assigned.clear()
-
-    def _zero(self, leaf: Any) -> Any:
-        if type(leaf) in SCALARS:
-            return type(leaf)(0)
-        if not moving(leaf):
-            return leaf
-        if isinstance(leaf, Tensor):
-            return self.stack.ops.full(shape=leaf.shape, value=0, dtype=leaf.dtype)
-        return self.stack.asarray(np.zeros_like(leaf))
 
     def _after(self, asked: Tensor | None) -> list[Any]:
         stack = self.stack
@@ -303,6 +302,7 @@ class StagedLoop:
         columns, rows = iter(found[size:]), iter(self.rows)
         with identities() as identical, identical.parting():
             after = self.state.finished(found[:size], identical)
+            self.state.appended.finished(identical)
         for n, on in enumerate(self.gathering):
             if on:
                 after[n] = self._gathered(n, next(rows), columns)
@@ -330,7 +330,11 @@ class StagedLoop:
                 f"the loop at {self.where} appends to {self.held[n].name}, and how many rows there are is not known "
                 "yet: append to a list of its own, and do nothing but stack it"
             )
+        count = len(before)
         before[:] = [*rows]
+        marked(before[count:], self.kinds[n])
+        with identities() as identical:
+            self.state.appended.listed(self.held[n].name, before[count:], identical)
         return before
 
 
@@ -341,10 +345,9 @@ def _holding(number: Any, dtype: Any) -> Any:
 
 def _dtype_of(leaf: Any, before: Any) -> Any:
     """The dtype that a number gives a leaf that is carried; None: it is no number."""
-    known = known_identities()
     if type(before) in SCALARS:
         return np.result_type(before, leaf) if type(leaf) in SCALARS else None
-    if known is None or known.number(leaf) in (None, object):
+    if not is_number(leaf):
         return None
     return common_dtype([before.dtype], [leaf])
 

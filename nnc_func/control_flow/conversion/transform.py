@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterable, Sequence
+from copy import deepcopy
 from typing import Any
 
-from nnc_func.control_flow.conversion.exits import Exits, UnsupportedError, leaves, native, none_of, until
+from nnc_func.control_flow.conversion.exits import Exits, UnsupportedError, assigned, leaves, native, none_of, until
 from nnc_func.control_flow.conversion.liveness import Assigned, Liveness
 from nnc_func.control_flow.conversion.names import (
     COMPREHENSIONS,
@@ -25,7 +26,7 @@ from nnc_func.control_flow.conversion.names import (
 from nnc_func.control_flow.conversion.numbers import ONE, ORDER, TWO
 
 PYTHON_TESTS = {"isinstance", "issubclass", "hasattr", "callable"}
-SIMPLE = (ast.Name, ast.Constant, ast.Compare, ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Attribute, ast.operator,
+SIMPLE = (ast.Name, ast.Constant, ast.Compare, ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.operator,
           ast.unaryop, ast.cmpop, ast.boolop, ast.expr_context)  # fmt: skip
 
 
@@ -98,7 +99,7 @@ class Asking(ast.NodeTransformer):
         if not isinstance(node.target, ast.Name) or node.target.id not in self.names:
             return node
         read = ast.copy_location(ast.Name(node.target.id, ast.Load()), node)
-        return [ast.copy_location(ast.Expr(self.asked(read)), node), node]
+        return [assigned(node.target.id, self.asked(read), node), node]
 
     def generic_visit(self, node: ast.AST) -> ast.AST:
         """All that is within; names of a scope's own are none of the variables there."""
@@ -125,6 +126,7 @@ class Converter(ast.NodeTransformer):
     def __init__(self, control: str, names: Names) -> None:
         self.control, self.names = control, names
         self.left: list[tuple[int, str]] = []
+        self.called: set[int] = set()
         self.known: set[str] = set()
         self.liveness = Liveness(())
         self.unsure: set[int] = set()
@@ -143,7 +145,7 @@ class Converter(ast.NodeTransformer):
         return Asking(self._asked, self.wanted).visit(node)
 
     def _asked(self, node: ast.Name) -> Any:
-        return self._call("defined", [node], node)
+        return self._call("defined", [node, ast.Constant(node.id)], node)
 
     # --- functions --------------------------------------------------------------------------------------
 
@@ -176,9 +178,9 @@ class Converter(ast.NodeTransformer):
             if isinstance(each, (ast.If, ast.For, ast.While)) and id(each) in self.liveness.after:
                 states |= {*self.liveness.state(each, self.known)[0]}
         self.wanted = {name for name in states if name != exits.result} | (self.wanted - self.known)
-        assigned = Assigned(self.wanted)
-        assigned.block(body, {*names})
-        self.unsure, self.first = assigned.unsure, names[0] if names else None
+        reads = Assigned(self.wanted)
+        reads.block(body, {*names})
+        self.unsure, self.first = reads.unsure, names[0] if names else None
         inner = self._scope(body, {*names})
         manager = ast.withitem(self._call("function", [], body[0]))
         node.body = [*documentation, self._at(ast.With([manager], inner), body[0])]
@@ -193,7 +195,7 @@ class Converter(ast.NodeTransformer):
             each = waiting.pop()
             if native(each):
                 continue
-            if isinstance(each, (ast.For, ast.While)) or (isinstance(each, ast.If) and not _of_python(each.test)):
+            if isinstance(each, (ast.For, ast.While)) or (isinstance(each, ast.If) and not self._of_python(each.test)):
                 wanted |= {*self.liveness.state(each, self.known)[0]}
                 continue  # what is in it is a function of its own
             for name in ("body", "orelse", "finalbody", "handlers", "cases"):
@@ -214,26 +216,45 @@ class Converter(ast.NodeTransformer):
         return made
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> Any:
-        """A function within another."""
-        return self.function(node)
+        """A function within another; a generator is left to Python."""
+        return self._inner(node)
 
     def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> Any:
         """Left to Python, as lambdas and classes are."""
         return self._left(node)
 
     def visit_Lambda(self, node: ast.Lambda) -> Any:
-        """Left to Python."""
-        return self._left(node)
+        """A lambda within a function, whose expression is converted."""
+        self._left(node.args)
+        unsure, self.unsure = self.unsure, set()  # what is in it asks whenever it is called
+        names = {*parameters(node)}
+        node.body = self.visit(Asking(self._asked, self.wanted - names).visit(node.body))
+        self.unsure = unsure
+        return node
 
     def visit_ClassDef(self, node: ast.ClassDef) -> Any:
-        """Left to Python."""
-        return self._left(node)
+        """Left to Python, but for its methods, which are functions within this one."""
+        around, self.wanted = self.wanted, self.wanted - own(node)
+        node.body = [self._inner(n) if isinstance(n, ast.FunctionDef) else self._left(n) for n in node.body]
+        self.wanted = around
+        for each in ("bases", "keywords", "decorator_list"):
+            setattr(node, each, [self._left(part) for part in getattr(node, each)])
+        return node
+
+    def _inner(self, node: ast.FunctionDef) -> Any:
+        before = {**vars(self)}
+        try:
+            return self.function(deepcopy(node))
+        except UnsupportedError as error:
+            vars(self).update(before)
+            self.left.append((error.line or node.lineno, error.why))
+            return self._left(node)
 
     # --- statements -------------------------------------------------------------------------------------
 
     def visit_If(self, node: ast.If) -> Any:
         """A branch, unless Python alone can tell."""
-        if _of_python(node.test):
+        if self._of_python(node.test):
             node.test = self.visit(node.test)
             node.body, node.orelse = self._block(node.body), self._block(node.orelse)
             return node
@@ -278,9 +299,11 @@ class Converter(ast.NodeTransformer):
 
     def visit_Match(self, node: ast.Match) -> Any:
         """Left to Python; `case True` asks what no tensor is."""
-        asked = [n for case in node.cases for n in ast.walk(case.pattern) if isinstance(n, ast.MatchSingleton)]
+        patterns = [n for case in node.cases for n in ast.walk(case.pattern)]
+        asked = any(isinstance(n, ast.MatchClass) for n in patterns)
+        asked |= any(isinstance(n, ast.MatchSingleton) and type(n.value) is bool for n in patterns)
         node = self.generic_visit(node)  # type: ignore[assignment]
-        if any(type(each.value) is bool for each in asked):
+        if asked:
             node.subject = self._call("matched", [node.subject, ast.Constant(node.lineno)], node.subject)
         return node
 
@@ -290,21 +313,45 @@ class Converter(ast.NodeTransformer):
         return [check, self.generic_visit(node)]
 
     def visit_AugAssign(self, node: ast.AugAssign) -> Any:
-        """A variable that may have no value is read first; a list is written into."""
-        unsure, target, at = id(node) in self.unsure, node.target, node
-        read = None if any(isinstance(each, ast.Call) for each in ast.walk(target)) else ast.unparse(target)
-        node = self.generic_visit(node)  # type: ignore[assignment]
-        before: list[Any] = []
-        if unsure and isinstance(target, ast.Name):
-            before.append(self._call("defined", [ast.Name(target.id, ast.Load())], node))
-        if read is None:
-            return [*(self._at(ast.Expr(each), node) for each in before), node]
-        now, name = ast.parse(read, mode="eval").body, type(node.op).__name__
-        before.append(self._call("written", [now], node))
+        """``x += y``: what is written into is found once, and read before y is computed, as in Python."""
+        target, unsure, name = node.target, id(node) in self.unsure, type(node.op).__name__
+        begin: list[ast.stmt] = []
+        temporary: list[str] = []
+
+        def once(what: str, value: ast.expr) -> ast.expr:
+            """A name for a value."""
+            made = self.names.fresh(what)
+            temporary.append(made)
+            begin.append(self._at(ast.Assign([ast.Name(made, ast.Store())], value), node))
+            return ast.Name(made, ast.Load())
+
+        value = self.visit(node.value)
+        now: ast.expr
+        if isinstance(target, ast.Name):
+            now = ast.Name(target.id, ast.Load())
+            begin += [assigned(target.id, self._asked(now), node)] if unsure else []
+        elif isinstance(target, ast.Attribute):
+            owner = once("owner", self.visit(target.value))
+            now = ast.Attribute(owner, target.attr, ast.Load())
+            target = ast.Attribute(self._call("written", [owner], node), target.attr, ast.Store())
+        else:
+            owner, key = once("owner", self.visit(target.value)), once("key", self._key(self.visit(target.slice)))
+            now = ast.Subscript(owner, key, ast.Load())
+            target = ast.Subscript(self._call("written", [owner], node), key, ast.Store())
+        names: list[ast.expr] = [ast.Name(each, ast.Del()) for each in temporary]
+        end = [self._at(ast.Delete(names), node)] if names else []  # else they would be others that have it
         if name in TWO:
-            given = [ast.Constant(name), ast.Constant(True), now, node.value]
-            node = ast.Assign([node.target], self._call("computed", given, node))  # type: ignore[assignment]
-        return [*(self._at(ast.Expr(each), at) for each in before), self._at(node, at)]
+            found = self._call("computed", [ast.Constant(name), ast.Constant(True), now, value], node)
+            return [*begin, self._at(ast.Assign([target], found), node), *end]
+        return [*begin, self._at(ast.AugAssign(target, node.op, value), node), *end]
+
+    def _key(self, key: Any) -> Any:
+        """What stands between brackets, as an expression."""
+        if isinstance(key, ast.Tuple):
+            return ast.Tuple([*map(self._key, key.elts)], ast.Load())
+        if not isinstance(key, ast.Slice):
+            return key
+        return self._call("slice", [each or ast.Constant(None) for each in (key.lower, key.upper, key.step)], None)
 
     def _appended(self, node: ast.For | ast.While, names: Sequence[str]) -> ast.expr:
         """Lists to which a loop appends: what the code does with each besides."""
@@ -359,13 +406,30 @@ class Converter(ast.NodeTransformer):
         of = ast.arguments([], [ast.arg(each) for each in arguments], None, [], [], None, [])
         return self._at(ast.FunctionDef(name, of, body, [], None), at)
 
+    def visit_Assign(self, node: ast.Assign) -> Any:
+        """``x.attr = …``: its class may compute that."""
+        target = node.targets[0]
+        if len(node.targets) > 1 or not isinstance(target, ast.Attribute) or not self._may_compute(target):
+            return self.generic_visit(node)
+        self.generic_visit(node)
+        given = [node.value, target.value, ast.Constant(target.attr)]
+        return self._at(ast.Expr(self._call("put", given, node)), node)
+
+    def _may_compute(self, node: ast.Attribute) -> bool:
+        """Whether a user's class may compute an attribute: not of a module, or of what is global."""
+        root = place(node.value)
+        return not node.attr.startswith("__") and (root is None or root.split(".")[0] in self.known)
+
     def visit_Subscript(self, node: ast.Subscript) -> Any:
         """``x[i] = …``: what x is may be a matter of a tensor."""
         return self._written(node)
 
     def visit_Attribute(self, node: ast.Attribute) -> Any:
-        """``x.attr = …``, too."""
-        return self._written(node)
+        """``x.attr = …``, too; what ``x.attr`` is may be a matter of its class."""
+        self._written(node)
+        if not isinstance(node.ctx, ast.Load) or id(node) in self.called or not self._may_compute(node):
+            return node
+        return self._call("got", [node.value, ast.Constant(node.attr)], node)
 
     def _written(self, node: Any) -> Any:
         self.generic_visit(node)
@@ -377,7 +441,7 @@ class Converter(ast.NodeTransformer):
 
     def visit_Name(self, node: ast.Name) -> Any:
         """A variable that may have no value is asked for it."""
-        return self._call("defined", [node], node) if id(node) in self.unsure else node
+        return self._asked(node) if id(node) in self.unsure else node
 
     def visit_BoolOp(self, node: ast.BoolOp) -> Any:
         """`and` and `or`: the second operand is computed where the first one lets it."""
@@ -411,16 +475,32 @@ class Converter(ast.NodeTransformer):
         """``a < b < c``: each operand is computed once, and the third where the first comparison lets it."""
         if len(node.ops) > 1 and _binds(node):
             return self._leave(node, ":= in a chain of comparisons")
+        if (asked := self._none_asked(node)) is not None:
+            found = self._call("is_none", [asked, ast.Constant(asked.id)], node)
+            return found if isinstance(node.ops[0], ast.Is) else self._call("negated", [found], node)
         self.generic_visit(node)
         names = [type(op).__name__ for op in node.ops]
         if len(names) == 1:
             if names[0] in ORDER:
                 given = [ast.Constant(names[0]), ast.Constant(False), node.left, node.comparators[0]]
                 return self._call("computed", given, node)
-            if names[0] in ("In", "NotIn") or _with_constant(node):
+            if names[0] in ("Is", "IsNot") and _with_constant(node):
                 return node
         rest = [self._later(each) for each in node.comparators]
         return self._call("compared", [self._strings(names), node.left, *rest], node)
+
+    def visit_JoinedStr(self, node: ast.JoinedStr) -> Any:
+        """``f"{a}"``: the text of a number that a tensor decides is not known."""
+        self.generic_visit(node)
+        if not any(isinstance(each, (ast.FormattedValue, ast.Call)) for each in node.values):
+            return node
+        return self._call("joined", [*node.values], node)
+
+    def visit_FormattedValue(self, node: ast.FormattedValue) -> Any:
+        """What stands between its braces."""
+        self.generic_visit(node)
+        given = [node.value, node.format_spec or ast.Constant(""), ast.Constant(node.conversion)]
+        return self._call("format_of", given, node)
 
     def visit_IfExp(self, node: ast.IfExp) -> Any:
         """``a if test else b``."""
@@ -431,6 +511,7 @@ class Converter(ast.NodeTransformer):
 
     def visit_Call(self, node: ast.Call) -> Any:
         """What is called is converted, too, where it is a user's function."""
+        self.called.add(id(node.func))
         self.generic_visit(node)
         if isinstance(node.func, ast.Attribute) and place(node.func) == f"{self.control}.{node.func.attr}":
             return node
@@ -446,6 +527,20 @@ class Converter(ast.NodeTransformer):
             return call
         node.func = self._call("callee", [node.func], node.func)
         return node
+
+    def _none_asked(self, node: ast.Compare) -> ast.Name | None:
+        """The variable of ``x is None`` of which a tensor may decide that."""
+        sides = [node.left, *node.comparators]
+        names = [each for each in sides if isinstance(each, ast.Name) and id(each) in self.unsure]
+        nothing = [each for each in sides if isinstance(each, ast.Constant) and each.value is None]
+        is_asked = len(sides) == 2 and names and nothing and isinstance(node.ops[0], (ast.Is, ast.IsNot))
+        return names[0] if is_asked else None
+
+    def _of_python(self, test: ast.expr) -> bool:
+        """Whether a test is never a tensor."""
+        return _of_python(test) and not any(
+            isinstance(each, ast.Compare) and self._none_asked(each) is not None for each in ast.walk(test)
+        )
 
     def _leave(self, node: ast.expr, why: str) -> Any:
         self.left.append((node.lineno, why))

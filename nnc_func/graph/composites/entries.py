@@ -18,10 +18,7 @@ if TYPE_CHECKING:
 
 BASIC = frozenset((int, slice, type(None), type(Ellipsis)))
 PLAIN = (int, slice, type(None), type(Ellipsis), np.integer)
-MASKED = (
-    "read a mask by where(mask, x, 0), write by one with index_update, say how many with flatnonzero(…, size=n), or "
-    "jit with dynamic=True"
-)
+MASKED = "read a mask by where(mask, x, 0), write by one with index_update, say how many with flatnonzero(…, size=n)"
 
 
 def is_basic(entry: Any) -> bool:

@@ -217,8 +217,7 @@ def _repeated(o: Ops[Any], counts: Any, n: Any, size: Any) -> Any:
         counts = o.broadcast_to(counts, shape=(n,))
     ends = o.cumulative_sum(o.cast(counts, dtype=INT64), axis=0)
     if size is None:
-        why = "give size=, the extent of the result, or compute it outside of jit and compiled programs"
-        times = value_of(counts, why)
+        times = value_of(counts, "give size=, the extent of the result")
         if times.min(initial=0) < 0:
             raise ShapeError(f"elements are repeated 0 times or more, given {times.min()}")
         size = int(times.sum(dtype=INT64))

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from nnc_func.graph.tensors.namespace import Ops
 
 POSITIONS = Constant("positions and counts are integers")
-SIZED = "give size=, how many there are at most, jit with dynamic=True, or compute it outside of jit and programs"
+SIZED = "give size=, how many there are at most"
 BOOL, INT64 = np.dtype("bool"), np.dtype("int64")
 
 

@@ -14,7 +14,7 @@ from nnc_func.facets.dims import known, product
 from nnc_func.facets.samples import EXACT, FLOATS, INTEGERS, NUMBERS, REALS, Samples, Tolerance
 from nnc_func.facets.shapes import normalise_axes, reduced
 from nnc_func.graph.composite import composite
-from nnc_func.graph.composites.extents import value_of
+from nnc_func.graph.composites.extents import extent_of, value_of
 from nnc_func.graph.ops.families import Axes, Extent, Nested, Tensor
 from nnc_func.graph.ops.move import part
 from nnc_func.graph.ops.reduce import reduced_count
@@ -177,10 +177,11 @@ def bincount(o: Ops[Any], x: Tensor, weights: Tensor | None = None, /, *, length
     if o.dtype(x).kind not in "iu":
         raise DTypeError(f"bincount counts integers, given {o.dtype(x)}; histogram counts other numbers")
     size = product(tuple(x.shape))
-    if length is None:
-        why = "give length=, or compute it outside of jit and compiled programs"
-        length = 0 if known(size) and size == 0 else int(value_of(o.max(x), why)) + 1
     flat = o.reshape(o.cast(x, dtype=INT64), shape=(size,))
+    if length is None:
+        least = o.full(shape=(1,), value=-1, dtype=INT64)  # of no elements the length is 0
+        largest = o.max(flat if known(size) and size else o.concat(flat, least, axis=0))
+        length = extent_of(o.add(largest, 1), "give length=")
     outside = o.full(shape=(), value=length, dtype=INT64)
     flat = o.where(o.less(flat, 0), outside, flat)  # no number counts from the end
     if weights is None:
@@ -232,5 +233,5 @@ def _range(o: Ops[Any], x: Any) -> tuple[float, float]:
     size = product(tuple(x.shape))
     if known(size) and size == 0:
         return 0.0, 1.0
-    why = "give range=, or compute it outside of jit and compiled programs"
+    why = "give range="
     return float(value_of(o.min(x), why)), float(value_of(o.max(x), why))

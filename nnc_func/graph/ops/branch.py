@@ -23,6 +23,9 @@ from nnc_func.graph.ops.silent_bodies import without_effects
 from nnc_func.graph.ops.transcendental import tanh
 from nnc_func.op import Op, operator
 
+NOTHING = -(2**62)
+"""The index of a branch of one body, which gives a value, where there is none."""
+
 
 def _check(given: int, bodies: tuple[Body, ...]) -> None:
     if not bodies:
@@ -77,6 +80,11 @@ def chosen(index: Any, count: int, default: bool = False) -> int:
     found = int(index)
     if default:
         return found if 0 <= found < count else count - 1
+    if found == NOTHING:
+        raise RunError(
+            "a variable is read that has no value, or is None: the loop that was to assign it has gone no "
+            "time, or no branch that was taken has assigned it; assign it before"
+        )
     if not 0 <= found < count:
         raise RunError(
             f"index {found} chooses none of {count} branches, 0 to {count - 1}, and there is no default; give case_of "

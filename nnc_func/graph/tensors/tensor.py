@@ -56,17 +56,8 @@ class Tensor(Methods):
         TracingError
             It stands for a number in converted code (`control_flow/conversion`), which Python would hash as such.
         """
-        if (
-            written.get() is not None
-            and not self.shape
-            and self.dtype.kind in "iub"
-            and not hasattr(self.value, "__dlpack__")
-        ):
-            raise TracingError(
-                "a number that a tensor decides is looked up in a dict or a set, and is not known yet: compare it, "
-                "k == 1, take from a tensor, table[k], or choose by ops.where"
-            )
-        return object.__hash__(self)
+        listener = written.get()
+        return object.__hash__(self) if listener is None or self.shape else listener.key(self)
 
     def __init__(self, stack: Any, value: Any) -> None:
         self.stack = stack
@@ -240,7 +231,8 @@ class Tensor(Methods):
         if not known(extent):
             raise ShapeError(
                 f"{what} of a tensor of shape {self.shape}: its first extent, {extent}, is not known before the "
-                "program is called. Apply operators to the whole axis (a sum, a scan), or give the input a known extent"
+                "program is called. Compute with x.shape[0], apply operators to the whole axis (a sum, a scan), or "
+                "give the input a known extent"
             )
         return extent
 
@@ -363,8 +355,11 @@ _BITWISE = {"and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor", "not
 NUMBERS = (bool, int, float, complex)
 SHOWN = 1000  # elements of a tensor that is printed with its value
 _WITH_AVAL = frozenset((Node, Result))
-written: ContextVar[Callable[[Tensor, Any, Any], None] | None] = ContextVar("written", default=None)
-"""Is told of each tensor that was written into, of the value that it had, and of what held that."""
+written: ContextVar[Any] = ContextVar("written", default=None)
+"""Is called with each tensor that was written into, the value that it had, and what held that.
+
+Its method `key` gives the hash of a tensor of one element.
+"""
 _making = RLock()  # of results' nodes; amid it the collector may run what needs another
 
 
