@@ -41,6 +41,7 @@ from nnc_func.engine.orders import (
     lower_bound,
     simulated_peak,
 )
+from nnc_func.engine.plan_rows import ARENA, LENT
 from nnc_func.engine.planning.draft import Draft
 from nnc_func.engine.planning.layout_pass import relaid
 from nnc_func.engine.planning.planner import smallest_draft
@@ -141,10 +142,16 @@ class Bounds(NamedTuple):
 
 
 def as_planned(draft: Draft) -> OrderProblem:
-    """What orders are asked of a graph, with the scratch memory of the kernels that were taken after all."""
+    """What orders are asked of a graph, with the scratch memory of the kernels that were taken after all.
+
+    What lies in a variable takes no bytes.
+    """
     problem = draft.ordering
     assert problem is not None
-    sizes = [size if s in problem.lasting or not size else draft.sizes[s] for s, size in enumerate(problem.sizes)]
+    sizes = [*problem.sizes]
+    for s, size in enumerate(sizes):
+        if size and s not in problem.lasting:
+            sizes[s] = draft.sizes[s] if draft.storages[draft.root(s)].kind in (ARENA, LENT) else 0
     overwrites = {
         task: [(m, [o for o in others if sizes[o] == sizes[m]]) for m, others in pairs if sizes[m]]
         for task, pairs in problem.overwrites.items()
