@@ -23,9 +23,9 @@ class Container(NamedTuple):
     kind
         Its type; None for None.
     keys
-        Keys of a dict, sorted where they sort; field names of an attrs class.
+        Keys of a dict, sorted where they sort; field names of an attrs class or a dataclass.
     static
-        Fields of an attrs class that are not tensors (``metadata={"static": True}``): name, value, and what tells
+        Fields of such a class that are not tensors (``metadata={"static": True}``): name, value, and what tells
         the value from an equal one of another type or other bits (see `exact`).
     size
         How many parts it has.
@@ -47,7 +47,7 @@ class Container(NamedTuple):
         if kind is dict:
             made = dict(zip(self.keys, parts, strict=True))
             return {key: made[key] for key in self.order} if self.order else made
-        if attrs.has(kind):
+        if has_fields(kind):
             instance = object.__new__(kind)
             for name, value in (*zip(self.keys, parts, strict=True), *((n, v) for n, v, _ in self.static)):
                 object.__setattr__(instance, name, value)
@@ -131,7 +131,7 @@ class Structure:
 
     @property
     def keys(self) -> tuple[Any, ...]:
-        """Keys of a dict, field names of an attrs class."""
+        """Keys of a dict, field names of an attrs class or a dataclass."""
         first = self.outline[0]
         return () if type(first) is str else first[1]
 
@@ -320,7 +320,7 @@ def _container(part: Any, by_insertion: bool) -> tuple[Any, Any, Any] | None:
         return (dict, keys, (), len(keys)), [part[key] for key in keys], None if keys == order else order
     if part is None:
         return NOTHING, (), None
-    if getattr(kind, "is_tree", False) and attrs.has(kind):
+    if getattr(kind, "is_tree", False) and has_fields(kind):
         keys, static = _fields(part), static_fields(part)
         return (kind, keys, static, len(keys)), [getattr(part, name) for name in keys], None
     return None
@@ -332,14 +332,34 @@ def _check_ends(within: list[Any]) -> None:
         raise OperatorError(f"a {type(within[-1]).__name__} contains itself, and is no tree")
 
 
+def has_fields(kind: type) -> bool:
+    """Whether it is an attrs class, or a dataclass.
+
+    Examples
+    --------
+    >>> has_fields(Structure), has_fields(dict)
+    (True, False)
+    """
+    return attrs.has(kind) or hasattr(kind, "__dataclass_fields__")
+
+
+def _declared(kind: Any) -> Any:
+    """The fields of an attrs class, or of a dataclass."""
+    if attrs.has(kind):
+        return attrs.fields(kind)
+    from dataclasses import fields  # which whoever has a dataclass has imported
+
+    return fields(kind)
+
+
 def _fields(tree: Any) -> tuple[str, ...]:
-    """Of an attrs class the names of fields that are trees."""
-    return tuple([f.name for f in attrs.fields(type(tree)) if not f.metadata.get("static")])
+    """Of an attrs class, or a dataclass, the names of fields that are trees."""
+    return tuple([f.name for f in _declared(type(tree)) if not f.metadata.get("static")])
 
 
 def static_fields(tree: Any) -> tuple[tuple[Any, ...], ...]:
-    """Of an attrs class the static fields: name, value, and what tells the value from equal ones (see `exact`)."""
-    values = {f.name: getattr(tree, f.name) for f in attrs.fields(type(tree)) if f.metadata.get("static")}
+    """Of such a class the static fields: name, value, and what tells the value from equal ones (see `exact`)."""
+    values = {f.name: getattr(tree, f.name) for f in _declared(type(tree)) if f.metadata.get("static")}
     return tuple((name, value, exact(value)) for name, value in values.items())
 
 

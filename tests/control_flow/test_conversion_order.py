@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -236,6 +237,25 @@ def of_a_kind(xs: Any) -> Any:
     return xs * (2.0 if hasattr(n, "shape") else 3.0)
 
 
+@dataclass(frozen=True)
+class State:
+    """Of a loop, as researchers write it."""
+
+    is_tree = True
+    x: Any
+    step: Any = 0
+    name: str = field(default="run", metadata={"static": True})
+
+
+def a_state_that_is_replaced(xs: Any) -> Any:
+    s = State(xs[0] * 1)
+    while s.x.sum() < 20:
+        s = replace(s, x=s.x * 2 + 1, step=s.step + 1)
+        if s.x.sum() > 10:
+            s = replace(s, x=s.x + 1)
+    return s.x * (s.step + 1) + len(s.name)
+
+
 class Counter:
     """With a number that a method writes."""
 
@@ -250,6 +270,7 @@ class Counter:
 RIGHT = [
     a_function_of_that_name, rows_of_numbers, a_list_of_numbers_beside, within_a_lambda, by_functions_of_python,
     one_of_several, a_property_is_not_read, of_a_kind,
+    a_state_that_is_replaced,
 ]  # fmt: skip
 GIVEN = [np.arange(6.0).reshape(3, 2), -np.arange(6.0).reshape(3, 2) - 1]
 
@@ -353,6 +374,20 @@ def a_pattern_of_a_kind(xs: Any) -> Any:
     return xs * 3
 
 
+@dataclass(frozen=True)
+class Opaque:
+    """A dataclass of which nothing says that its fields are tensors."""
+
+    x: Any
+
+
+def a_dataclass_that_is_replaced(xs: Any) -> Any:
+    s = Opaque(xs)
+    if xs.sum() > 0:
+        s = Opaque(xs * 2)
+    return s.x
+
+
 class Rate:
     """With a number of the class."""
 
@@ -400,6 +435,7 @@ REFUSED = [
     (a_fraction_as_a_key, "a number that a tensor decides is looked up in a dict or a set"),
     (a_key_that_is_tried, "a number that a tensor decides is looked up in a dict or a set"),
     (a_pattern_of_a_kind, "of which kind a number is that a tensor decides"),
+    (a_dataclass_that_is_replaced, "where the fields of a Opaque are tensors, say so in its class: is_tree = True"),
     (the_class_changes_later, "a tensor has decided whether a Rate has an attribute rate of its own"),
     (a_generator_that_a_tensor_leaves, "takes from a generator whose state others see"),
     (appended_by_another_function, "appends to note, which is no variable of the function"),

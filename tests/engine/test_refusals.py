@@ -107,7 +107,9 @@ def test_classes_that_are_no_trees_say_how_they_become_one(stack: Any) -> None:
     ):
         with pytest.raises(DeviceError, match=told):
             attempt()
-    with pytest.raises(DeviceError, match="a Point, a dataclass; for fields of tensors make it an attrs class"):
+    with pytest.raises(
+        DeviceError, match="a Point, a dataclass; where its fields are tensors, say so in its body: is_tree = True"
+    ):
         stack.compile([x], Point(x))
 
 

@@ -27,7 +27,7 @@ from nnc_func.control_flow.conversion.loop_pairs import (
 from nnc_func.control_flow.conversion.number_kinds import alike, common_kind, kind_of, stands_for
 from nnc_func.control_flow.conversion.objects import Objects, Opaque, Variables, content, is_same
 from nnc_func.control_flow.conversion.optionals import begun, first, promoted
-from nnc_func.control_flow.conversion.values import Held, Rows, Undefined, moving, same
+from nnc_func.control_flow.conversion.values import Held, Rows, Undefined, moving, of_fields, same
 from nnc_func.errors import ControlFlowError
 from nnc_func.graph.tensors.tensor import Tensor
 
@@ -460,7 +460,7 @@ class LoopState:
             if not moving(one) and not same(one, two):
                 raise ControlFlowError(
                     f"{start}: {path} is {one!r}, which is no tensor or number, and {two!r} after one time; only "
-                    "tensors and numbers change in it"
+                    f"tensors and numbers change in it{of_fields(one)}"
                 )
             if moving(one) and not moving(two):
                 raise ControlFlowError(f"{start}: {path} is a tensor or a number before, and {two!r} after one time")

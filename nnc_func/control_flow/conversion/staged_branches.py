@@ -32,6 +32,7 @@ from nnc_func.control_flow.conversion.values import (
     Unreached,
     leaves_that_move,
     moving,
+    of_fields,
     same,
 )  # fmt: skip
 from nnc_func.control_flow.messages import traced_always
@@ -393,7 +394,8 @@ class _Merge:
         if not (isinstance(one, Tensor) or isinstance(two, Tensor)) and same(one, two):
             return lambda _: one
         if not (moving(one) and moving(two)):
-            raise _DifferError(f"{path} is {two!r} where {self._holds(1)}, {one!r} elsewhere, which is no tensor")
+            shown = f"{path} is {two!r} where {self._holds(1)}, {one!r} elsewhere, which is no tensor"
+            raise _DifferError(f"{shown}{of_fields(one)}")
         values = [end.log.after.get(id(each), (None, each))[1] for end, each in zip(self.ends, (one, two), strict=True)]
         if same(*values):
             value = values[0].value

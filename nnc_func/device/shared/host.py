@@ -100,5 +100,5 @@ def _told(value: Any, found: Any) -> str:
     if attrs.has(kind):
         return f"a {kind.__name__}, an attrs class; where its fields are tensors, say so in its body: is_tree = True"
     if is_dataclass(kind):
-        return f"a {kind.__name__}, a dataclass; for fields of tensors make it an attrs class with is_tree = True"
+        return f"a {kind.__name__}, a dataclass; where its fields are tensors, say so in its body: is_tree = True"
     return f"a {kind.__name__} of dtype {found.dtype}"
