@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from attrs import frozen
 
 from nnc_func.declaration import Items
@@ -19,13 +20,35 @@ from nnc_func.graph.ops.families import DType, Sizes, number
 from nnc_func.graph.origin import Origin
 from nnc_func.op import Op, operator
 
+COPIED = 1 << 14  # bytes that NumPy may copy first
+
 
 def _copy(xp: Any, x: Any) -> Any:
     return xp.asarray(x, copy=True)
 
 
 def _copy_into(xp: Any, arrays: Any, outs: Any, scratch: Any) -> None:
-    outs[0][...] = arrays[0]
+    (x,), (out,) = arrays, outs
+    if xp is np and out.nbytes > COPIED and np.may_share_memory(x, out):
+        _copy_between(x, out)
+    else:
+        out[...] = x
+
+
+def _copy_between(x: Any, out: Any) -> None:
+    """Rows between rows of the same memory: NumPy, which does not look whether any element is both, copies them first.
+
+    So a few are copied at a time.
+    """
+    if out.nbytes <= COPIED or not out.ndim:
+        out[...] = x
+        return
+    some = COPIED * len(out) // out.nbytes
+    for first in range(0, len(out), max(some, 1)):
+        if some:
+            out[first : first + some] = x[first : first + some]
+        else:
+            _copy_between(x[first], out[first])
 
 
 @operator(

@@ -36,13 +36,16 @@ class Turns:
         Runs that read it.
     queue
         The run that writes it, or waits until nobody reads it any more, and behind it those that wait.
+
+    In both nobody is the first, always: a list that never is empty keeps its room, so that a run of many variables
+    takes no memory here.
     """
 
     __slots__ = ("queue", "readers")
 
     def __init__(self) -> None:
-        self.readers: list[Any] = []
-        self.queue: list[Any] = []
+        self.readers: list[Any] = [_nobody]
+        self.queue: list[Any] = [_nobody]
 
     def _first(self) -> Run | None:
         """The first in the queue that has not ended."""
@@ -94,9 +97,13 @@ def _alive(runs: list[Any]) -> list[Run]:
         run = each()
         if run is not None:
             found.append(run)
-        elif each in runs:
+        elif each is not _nobody and each in runs:
             runs.remove(each)
     return found
+
+
+def _nobody() -> None:
+    """As the reference of a run that has ended."""
 
 
 def enter(run: Run, variables: Sequence[tuple[Any, bool]]) -> None:
@@ -114,7 +121,7 @@ def enter(run: Run, variables: Sequence[tuple[Any, bool]]) -> None:
             turns.wait_to_write(me, variable.name)
         else:
             turns.readers.append(me)
-            if turns.queue:
+            if len(turns.queue) > 1:
                 turns.wait_to_read(me)
 
 

@@ -81,15 +81,14 @@ def gradients(
 ) -> list[list[Any]]:
     """Of the sum of squares of the outputs' tanh, by each floating leaf: ``"at once"``, ``"compiled"``, or both.
 
-        With `decisions`, loops and branches are written out step by step.
+    With `decisions`, loops and branches are written out step by step.
 
-        Examples
-        --------
-        >>> import nnc_func as nnc
-        >>> from nnc_func.testing.draws import constants_of_no_module
-    from nnc_func.testing.program import Leaf
-        >>> gradients(Program((Leaf("input", "x", (), "float64", "zeros"),), (), (0,), ()), nnc.eager(), how="compiled")
-        [[array(0.)]]
+    Examples
+    --------
+    >>> import nnc_func as nnc
+    >>> from nnc_func.testing.program import Leaf
+    >>> gradients(Program((Leaf("input", "x", (), "float64", "zeros"),), (), (0,), ()), nnc.eager(), how="compiled")
+    [[array(0.)]]
     """
 
     def loss(*tensors: Any) -> Any:

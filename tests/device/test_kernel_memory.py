@@ -179,6 +179,81 @@ def test_rows_that_lie_apart_are_added_without_a_copy(shape: tuple[int, ...], ax
     np.testing.assert_array_equal(out, wanted)
 
 
+@pytest.mark.parametrize("distinct", [2, 500, 60_000])
+@pytest.mark.parametrize(("count", "width"), [(16_384, (128,)), (8_192, (2, 100)), (4_096, (511,)), (16_384, (768,))])
+@pytest.mark.parametrize("gaps", [False, True])
+@pytest.mark.usefixtures("small_buffers")
+def test_rows_that_are_added_are_brought_together_in_planned_memory(
+    count: int, width: tuple[int, ...], distinct: int, gaps: bool
+) -> None:
+    """Up to 4 MB of them were copied, which no plan counted; and all indices became numbers of Python."""
+    op = CATALOGUE["scatter_add"]
+    numbers = np.random.default_rng(0)
+    indices = numbers.integers(-distinct, distinct, count)
+    x = numbers.standard_normal((distinct, *width)).astype("float32")
+    rows = numbers.standard_normal((count * (1 + gaps), *width)).astype("float32")[:: 1 + gaps]
+    out = np.empty_like(x)
+    items = op.canonical({"axis": 0})
+    avals = tuple(Aval(a.shape, a.dtype) for a in (x, indices, rows))
+    kernel = next(each for each in candidates(op, avals, dict(items), "numpy") if each.into)
+    assert rows.nbytes >= LARGE
+    assert taken(op, kernel, (x, indices, rows), (out,), items) <= MOST
+    wanted = x.copy()
+    np.add.at(wanted, indices, rows)
+    np.testing.assert_array_equal(out, wanted)
+
+
+def test_what_is_planned_for_rows_is_little_whatever_there_is_of_them() -> None:
+    stack = nnc.lazy()
+    x, at = stack.input("x", (50_000, 256), "float32"), stack.input("at", (100_000,), "int64")
+    rows = stack.input("rows", (100_000, 256), "float32")
+    program = stack.compile([x, at, rows], [stack.ops.scatter_add(x, at, rows, axis=0)])
+    assert 1 << 17 < program.plan.arena_bytes <= 3 << 17  # two rooms of 128 KiB, and a row
+    given = np.zeros((50_000, 256), "float32"), np.arange(100_000) // 2, np.ones((100_000, 256), "float32")
+    found = program(*given)
+    assert np.all(np.asarray(found) == 2)
+
+
+@pytest.mark.parametrize("shape", [(64, 64, 300), (2, 9000, 100), (1 << 20, 2)])
+def test_a_part_that_is_copied_between_parts_of_one_whole_takes_next_to_nothing(shape: tuple[int, ...]) -> None:
+    """What is wanted twice of a tensor that is put together was copied twice, with 580 kB in a network of DARTS."""
+    stack = nnc.lazy()
+    x = stack.input("x", shape, "float32")
+    y = stack.ops.exp(x)
+    program = stack.compile([x], [stack.ops.concat(y, stack.ops.sin(x), y, axis=-1)])
+    assert "copy" in [i.op.name for i in program.plan.instructions]
+    given = np.linspace(-1, 1, math.prod(shape), dtype="float32").reshape(shape)
+    out = np.empty((*shape[:-1], 3 * shape[-1]), "float32")
+    program(given, out=[out])
+    tracemalloc.start()
+    program(given, out=[out])
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most <= MOST
+    np.testing.assert_array_equal(out, np.concatenate([np.exp(given), np.sin(given), np.exp(given)], -1))
+
+
+@pytest.mark.parametrize("checked", [False, True])
+@pytest.mark.parametrize("dtype", ["float32", "bool", "int64"])
+def test_classes_are_compared_into_the_result(checked: bool, dtype: str) -> None:
+    """Those that are checked took the result once more, and what is compared."""
+    stack = nnc.lazy()
+    x = stack.input("x", (1000, 700), "int64")
+    program = stack.compile([x], [stack.ops.one_hot(x, depth=2, dtype=dtype, checked=checked)])
+    given, out = np.arange(700_000).reshape(1000, 700) % 2, np.empty((1000, 700, 2), dtype)
+    program(given, out=[out])
+    tracemalloc.start()
+    program(given, out=[out])
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most <= MOST
+    assert sum(program.plan.private_bytes) == 0
+    np.testing.assert_array_equal(out, (given[..., None] == np.arange(2)).astype(dtype))
+    given[0, 0] = 2
+    with pytest.raises(NncError, match="number 2 is none of 2 classes") if checked else nullcontext():
+        program(given)
+
+
 def test_most_kernels_were_met() -> None:
     assert len(OPERATORS) + len(SMALL) > 150
 

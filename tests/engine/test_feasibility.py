@@ -15,10 +15,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import nnc_func as nnc
-from nnc_func.engine.planning.answers import Answers, footprint
-from nnc_func.engine.planning.planner import placed, smallest_draft
+from nnc_func import models
+from nnc_func.engine.orders import DEFAULT, MinimumCut, OrderProblem, Solution
+from nnc_func.engine.planning.answers import Answers, footprint, taken
+from nnc_func.engine.planning.planner import Drafting, placed, smallest_draft
 from nnc_func.engine.planning.recomputed import recomputables
-from nnc_func.engine.planning.unavoidable import unavoidable
+from nnc_func.engine.planning.unavoidable import unavoidable, unavoidable_once
 from nnc_func.engine.rematerialising import STRATEGIES, RematerialisationProblem, answered, simulated
 from nnc_func.engine.rematerialising.generators import chain, layers, random_problem
 from nnc_func.engine.rematerialising.greedy import greedy
@@ -27,6 +29,8 @@ from nnc_func.engine.rematerialising.portfolio import least_answers
 from nnc_func.engine.rematerialising.pruning import pruned
 from nnc_func.engine.rematerialising.replay import Replay
 from nnc_func.errors import PlanError
+from nnc_func.testing.program import Program
+from nnc_func.testing.programs import programs
 from tests.engine.test_budgets import KINDS, LAZY, SORTED, WIDTH, chained, trained, within
 
 kinds = st.lists(st.sampled_from(KINDS), min_size=3, max_size=12)
@@ -108,7 +112,7 @@ def answers_of(program: Any) -> Answers:
     """The answers of strategies to what a program computes."""
     request = LAZY.engine.request(program.graph)
     draft = smallest_draft(request)
-    return Answers(draft.request, recomputables(draft, request.machine), placed(draft), greedy)
+    return Answers(draft.request, recomputables(draft, request.machine), lambda: placed(draft), greedy)
 
 
 def check_monotone(make: Any, parts: Sequence[float], strategies: Sequence[Any]) -> None:
@@ -135,11 +139,14 @@ def test_training_steps_are_kept_from_the_least_budget_on(drawn: list[str], seed
     check_monotone(lambda s: trained(s, (*drawn, "dense"), seed)[0], parts, ("greedy", moody))
 
 
-@pytest.mark.parametrize(
+GRAPHS = pytest.mark.parametrize(
     "make",
     [lambda s: chained(s, 8), lambda s: unet(s, 2, 50), lambda s: wide(s, 4), lambda s: looped(s, 2)],
     ids=["a chain", "skips", "a wide one", "loops"],
 )
+
+
+@GRAPHS
 def test_graphs_are_kept_from_the_least_budget_on(make: Any) -> None:
     check_monotone(make, (0.6, 0.9), ("greedy", moody))
 
@@ -168,6 +175,56 @@ def test_no_plan_takes_less_than_what_is_proven(drawn: list[str], seed: int) -> 
     answers = answers_of(program)
     bound = unavoidable(smallest_draft(answers.request))
     assert 0 < bound.nbytes <= answers.least.nbytes <= answers.plain.nbytes
+
+
+def floor_of(graph: Any, **changes: Any) -> tuple[int, int]:
+    """What is proven of plans in which nothing is computed twice, and the least of them in several orders."""
+    request = LAZY.engine.request(graph)
+    floor = unavoidable_once(Drafting(request).as_written())
+    drafting = Drafting(request)
+    orders: Any = [DEFAULT, ("least_peak",), ("breadth_first",)]
+    return floor, min(taken(drafting.smallest(orders=each, memory=memory)) for each in orders for memory in (None, 0))
+
+
+@given(kinds, st.integers(0, 99))
+@settings(max_examples=8)
+def test_no_plan_of_a_training_step_takes_less_than_its_floor(drawn: list[str], seed: int) -> None:
+    floor, least = floor_of(trained(LAZY, (*drawn, "dense"), seed)[0].graph)
+    assert 0 < floor <= least
+
+
+@given(programs())
+@settings(max_examples=30, deadline=None)
+def test_no_plan_of_a_random_program_takes_less_than_its_floor(program: Program) -> None:
+    floor, least = floor_of(program.build(LAZY).program.graph)
+    assert floor <= least
+
+
+@GRAPHS
+def test_no_plan_takes_less_than_its_floor(make: Any) -> None:
+    floor, least = floor_of(make(LAZY).graph)
+    assert 0 < floor <= least
+
+
+def test_a_budget_far_below_what_all_takes_is_refused_without_a_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No order keeps it, so none is searched for: only what is found with values computed again is told."""
+    asked: list[int] = []
+    solved = MinimumCut.solved
+
+    def counted(search: MinimumCut, problem: OrderProblem, order: Sequence[int]) -> Solution:
+        asked.append(len(problem))
+        return solved(search, problem, order)
+
+    monkeypatch.setattr(MinimumCut, "solved", counted)
+    stack = nnc.lazy(nnc.Null())
+    graph = models.get("mobilenet-v2").training(stack, 2, seed=None)
+    with pytest.raises(PlanError, match=r"chooses, without that at least \d+ bytes") as caught:
+        stack.engine.with_memory_budget(0).compile(graph)
+    assert not asked
+    floor = int(re.search(r"at least (\d+)", str(caught.value))[1])  # type: ignore[index]
+    plain = footprint(stack.engine.compile(graph).plan)
+    assert 0.8 * plain < floor <= plain
+    assert asked
 
 
 def test_a_refusal_says_what_was_found_by_whom_and_what_to_do() -> None:
@@ -256,8 +313,6 @@ def test_the_least_is_found_in_few_steps(problem: RematerialisationProblem, monk
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["u-net", "resnet-50", "gpt-2"])
 def test_networks_are_kept_from_the_least_budget_on(name: str) -> None:
-    from nnc_func import models
-
     stack = nnc.lazy(nnc.Null())
     graph = models.get(name).training(stack, 2, seed=None)
     takes = footprint(stack.engine.compile(graph).plan)

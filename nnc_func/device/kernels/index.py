@@ -18,8 +18,10 @@ LONG = 128  # elements of a row, from which on adding it costs more than Python'
 WIDE = 512  # elements of a row, from which on sorting rows gains nothing
 MANY = 64  # rows from which on they are sorted by their index
 FEW = 8  # indices whose sums are made one after the other
-TOGETHER = 1 << 22  # bytes of rows that are copied
-COPIED = 1 << 14  # bytes of updates that are copied where they have gaps
+FEWEST = 4  # rows that are worth being added at once
+TOGETHER = 1 << 10  # rows that are looked at
+ROOM = 1 << 17  # bytes of rows that are brought together in planned memory
+COPIED = 1 << 14  # bytes that are copied where there are gaps, or no memory is planned
 
 
 def extremes(xp: Any, indices: Any) -> tuple[int, int]:
@@ -149,7 +151,7 @@ def scatter_add_into(xp: Any, arrays: Arrays, outs: Arrays, scratch: Arrays, *, 
     for where, some in _flattened(indices, updates, at) if xp is np else ((indices, updates),):
         rows = some.reshape(*x.shape[:at], where.size, *x.shape[at + 1 :]).transpose(front)
         if xp is np and rows.size >= LONG * max(where.size, 1):
-            add_rows(target, where.reshape(-1), rows)
+            add_rows(target, where.reshape(-1), rows, scratch)
         else:
             add_at(xp, target, where.reshape(-1), rows)
 
@@ -169,36 +171,76 @@ def _flattened(indices: Any, updates: Any, at: int) -> Iterator[tuple[Any, Any]]
             yield from _flattened(indices[first], updates[(*axis, first)], at)
 
 
-def add_rows(out: Any, where: Any, rows: Any) -> None:
+def scatter_add_scratch(avals: Arrays, *, axis: int) -> tuple[tuple[tuple[int, ...], Any], ...]:
+    """Room for sums, and for rows, where several are added at once; each has a row more for a sum before rows."""
+    x, indices, updates = avals
+    count, width = math.prod(indices.shape), math.prod(x.shape[1:])
+    if normalise_axis(axis, len(x.shape)) or x.dtype != updates.dtype or count < MANY or not LONG <= width < WIDE:
+        return ()
+    rows = 1 + min(count, TOGETHER, max(1, ROOM // (width * x.dtype.itemsize)))
+    return (((rows, width), x.dtype),) * 2
+
+
+def add_rows(out: Any, where: Any, rows: Any, scratch: Arrays = ()) -> None:
     """``np.add.at`` of long rows: bit by bit the same, several times as fast.
 
     Few rows, and wide ones, are added one after the other. Of others the first rows of all indices are added at once,
     then the second ones of those that have any; and when few indices have more, the sums of each are made by a
-    reduction, which adds row after row.
+    reduction, which adds row after row. Rows are brought together in memory that is planned; where there is none, or
+    they lie with gaps, a few at a time.
     """
-    if where.size < MANY or rows.size >= WIDE * where.size:
-        for i, row in zip(where.tolist(), rows, strict=True):
-            np.add(out[i], row, out=out[i])
-        return
-    some = max(MANY, TOGETHER * where.size // max(rows.nbytes, 1))  # rows are copied: so many at a time
-    for first in range(0, where.size, some):
-        _add_some(out, where[first : first + some], rows[first : first + some])
+    sums = room = None
+    together, some = TOGETHER // 2, COPIED * where.size // max(rows.nbytes, 1)
+    if scratch and out.flags.c_contiguous and (rows.ndim == 2 or rows.flags.c_contiguous):
+        out, rows, sums = out.reshape(len(out), -1), rows.reshape(len(rows), -1), scratch[0]
+        some = min(2 * some, len(sums) - 1)
+        if rows.flags.c_contiguous:
+            room, together, some = scratch[1], TOGETHER, len(sums) - 1
+    is_worth_it = where.size >= MANY and rows.size < WIDE * where.size and some >= FEWEST
+    for first in range(0, where.size, together):
+        part = slice(first, first + together)
+        if is_worth_it:
+            _add_some(out, where[part], rows[part], some, sums, room)
+        else:
+            for i, row in zip(where[part].tolist(), rows[part], strict=True):
+                np.add(out[i], row, out=out[i])
 
 
-def _add_some(out: Any, where: Any, rows: Any) -> None:
+def _add_some(out: Any, where: Any, rows: Any, some: int, sums: Any, room: Any) -> None:
+    """Add rows in an order that is as good as theirs, so many at a time, with room for sums, and for rows."""
     where = np.where(where < 0, where + out.shape[0], where)
     order = np.argsort(where, kind="stable")
     where = where[order]
     begins = np.flatnonzero(np.concatenate(([True], where[1:] != where[:-1])))
     counts, done = np.diff(np.append(begins, where.size)), 0
     while begins.size > FEW:
-        out[where[begins]] += rows[order[begins + done]]
+        for first in range(0, begins.size, some):
+            part = begins[first : first + some]
+            at = where[part]
+            found = _gathered(out, at, sums)
+            found += _gathered(rows, order[part + done], room)
+            out[at] = found
         done += 1
         begins, counts = begins[counts > done], counts[counts > done]
     for begin, count in zip(begins.tolist(), counts.tolist(), strict=True):
-        there = out[where[begin]]
-        group = rows[order[begin + done : begin + count]]
-        np.add.reduce(np.concatenate((there[None], group)), axis=0, dtype=out.dtype, out=there)
+        there, end = out[where[begin]], begin + count
+        for first in range(begin + done, end, some):
+            at = order[first : min(first + some, end)]
+            if sums is None:
+                group = np.concatenate((there[None], rows[at]))
+            else:
+                group = sums[: at.size + 1]
+                group[0] = there
+                if room is None:
+                    group[1:] = rows[at]
+                else:
+                    rows.take(at, 0, group[1:], "clip")
+            np.add.reduce(group, axis=0, dtype=out.dtype, out=there)
+
+
+def _gathered(rows: Any, at: Any, room: Any) -> Any:
+    """The rows at indices that are known to be there, in that room."""
+    return rows[at] if room is None else rows.take(at, 0, room[: at.size], "clip")
 
 
 def put_along_axis_add(xp: Any, x: Any, indices: Any, updates: Any, *, axis: int) -> Any:
@@ -256,18 +298,26 @@ def first_copied(into: Any) -> Any:
 
 def one_hot(xp: Any, indices: Any, *, depth: int, dtype: Any, checked: bool) -> Any:
     """In any namespace: each index compared with every place."""
-    if checked and 0 not in indices.shape:
+    if checked:
+        _check_classes(xp, indices, depth)
+    places = xp.arange(depth, dtype=dtype_in(xp, INT64))
+    return converted(xp, converted(xp, indices, INT64)[..., None] == places, dtype)
+
+
+def _check_classes(xp: Any, indices: Any, depth: int) -> None:
+    """Raise IndexError unless every index is the number of a class."""
+    if 0 not in indices.shape:
         low, high = extremes(xp, indices)
         if low < 0 or high >= depth:
             raise IndexError(f"number {low if low < 0 else high} is none of {depth} classes, 0 to {depth - 1}")
-    places = xp.arange(depth, dtype=dtype_in(xp, INT64))
-    return converted(xp, converted(xp, indices, INT64)[..., None] == places, dtype)
 
 
 def one_hot_into(
     xp: Any, arrays: Arrays, outs: Arrays, scratch: Arrays, *, depth: int, dtype: Any, checked: bool
 ) -> None:
     """Compared into the result's dtype at once."""
+    if checked:
+        _check_classes(xp, arrays[0], depth)
     if outs[0].dtype.kind == "b" or xp is np:
         xp.equal(arrays[0][..., None], xp.arange(depth), outs[0], casting="unsafe")
     else:

@@ -13,6 +13,7 @@ from attrs import evolve
 
 from nnc_func.engine.orders import unsearched
 from nnc_func.engine.plan_rows import DONATED, LENT, NEXT
+from nnc_func.engine.planning import negotiation
 from nnc_func.engine.planning.committing import Arrangement, loose, short
 from nnc_func.engine.planning.draft import Draft, Known
 from nnc_func.engine.planning.liveness import (
@@ -79,6 +80,11 @@ class Alternatives:
             brief = self._once("short", lambda: short(request.graph, self.root.kernels, sequence))
             best = self._committing(brief) if request.graph.updates else self.draft(brief)
         return through(self.passes.commit, best)
+
+    def as_written(self) -> Draft:
+        """The draft of the graph in its own order, with the kernels that are taken by default, and lifetimes."""
+        brief = self._once("short", lambda: short(self.request.graph, self.root.kernels, self.sequence))
+        return through(self.passes.lifetimes, self._aliased(brief, frozenset()))
 
     def asking(self, **changes: Any) -> Alternatives:
         """The same of a request with other `orders` or `memory`: what does not depend on them is not found again."""
@@ -164,12 +170,24 @@ class Alternatives:
         return draft
 
     def _through(self, arrangement: Arrangement, apart: frozenset[Node]) -> Draft:
-        draft, passes = self._aliased(arrangement, apart), self.passes
-        draft.request = self.request
+        draft = self._aliased(arrangement, apart)
         draft.known = self.known.setdefault((id(arrangement), apart), Known())
-        for each in (passes.order, passes.streams, passes.lifetimes, passes.in_place, passes.lend, passes.negotiate):
+        draft = through(self.passes.negotiate, self._ordered(draft))
+        return self._ordered_again(draft, arrangement, apart) if negotiation.is_order_open(draft) else draft
+
+    def _ordered(self, draft: Draft) -> Draft:
+        draft.request, passes = self.request, self.passes
+        for each in (passes.order, passes.streams, passes.lifetimes, passes.in_place, passes.lend):
             draft = through(each, draft)
         return draft
+
+    def _ordered_again(self, draft: Draft, arrangement: Arrangement, apart: frozenset[Node]) -> Draft:
+        """The same kernels in the order that is best with their scratch memory, where less is alive in it."""
+        other = self._aliased(arrangement, apart)
+        taken = negotiation.follow(other, draft)
+        other.known = self.known.setdefault((id(arrangement), apart, taken), Known())
+        other = self._ordered(other)
+        return other if peak(other) < peak(draft) else draft
 
     def _aliased(self, arrangement: Arrangement, apart: frozenset[Node]) -> Draft:
         """A draft of its own; its instructions are those of another arrangement where they are the same."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 
 from attrs import evolve, frozen
@@ -125,23 +125,35 @@ class Answers:
         What is planned.
     tasks
         The same as problems.
-    plain
-        Its plan where nothing is computed twice.
+    plan
+        Makes its plan where nothing is computed twice, which is made if it is wanted.
     strategy
         What is asked; the others are beside it.
+    floor
+        Bytes that this plan takes at the least.
     """
 
-    def __init__(self, request: Request, tasks: Sequence[Recomputable], plain: Planned, strategy: Strategy) -> None:
-        self.request, self.tasks, self.strategy = request, tasks, strategy
-        self.without = footprint(plain.plan)
-        base = Answer(tasks[0], tasks[0].problem.base, name_of(strategy))
-        self.plain = self._fitted(base, plain, request.graph)
+    def __init__(
+        self,
+        request: Request,
+        tasks: Sequence[Recomputable],
+        plan: Callable[[], Planned],
+        strategy: Strategy,
+        floor: int = 0,
+    ) -> None:
+        self.request, self.tasks, self.plan, self.strategy, self.floor = request, tasks, plan, strategy, floor
         self.names: list[str] = []  # of what was asked for the least
         self._found: dict[tuple[int, tuple[int, ...]], Fitted] = {}
         self._told: dict[tuple[int, Strategy, int], Answer] = {}
-        self._least: list[Fitted] = [self.plain]
+        self._least: list[Fitted] = []
         self._more = iter(self._answers_for_least())
         self._later: list[Answer] = []  # not planned yet: they are not likely to take little
+
+    @cached_property
+    def plain(self) -> Fitted:
+        """The plan where nothing is computed twice."""
+        base = Answer(self.tasks[0], self.tasks[0].problem.base, name_of(self.strategy))
+        return self._fitted(base, self.plan(), self.request.graph)
 
     def to(self, nbytes: int, tasks: Recomputable, strategy: Strategy | None = None) -> Answer:
         """The strategy's answer to a budget, or another one's."""
@@ -162,8 +174,11 @@ class Answers:
         return self._found[key]
 
     def reaches(self, nbytes: int) -> bool:
-        """Whether the least is as little as that, or less; strategies are asked until one shows that it is."""
-        while min(found.nbytes for found in self._least) > nbytes:
+        """Whether the least is as little as that, or less; strategies are asked until one shows that it is.
+
+        The plan where nothing is computed twice takes more, as is known.
+        """
+        while all(found.nbytes > nbytes for found in self._least):
             answer = next(self._more, None)
             if answer is None:
                 return self.least.nbytes <= nbytes
@@ -181,7 +196,8 @@ class Answers:
         """
         for answer in (*self._later, *self._more):
             self._add(answer)
-        return min(self._least, key=lambda found: (found.nbytes, found.cost))
+        found = min(self._least, key=_size, default=None)
+        return found if found is not None and found.nbytes < self.floor else min(self.plain, *self._least, key=_size)
 
     def within(self, nbytes: int) -> Fitted:
         """The cheapest of the answers to a budget of 0 that take no more than that, as the least one does."""
@@ -201,11 +217,16 @@ class Answers:
         again, nodes, works = _repeated(answer.simulation.sequence), answer.tasks.nodes, answer.tasks.works
         everything, extra = sum(works, NOTHING), sum([works[task] for task in again], NOTHING)
         runs = sum(map(len, nodes)), sum(len(nodes[task]) for task in again)
+        nbytes = footprint(found.plan)
         recomputation = Recomputation(
             sum(runs), runs[1], everything.flops, extra.flops, everything.seconds, extra.seconds,
-            footprint(found.plan), self.without, answer.by,
+            nbytes, nbytes, answer.by,
         )  # fmt: skip
         return Fitted(graph, found, recomputation, answer.simulation.cost)
+
+
+def _size(found: Fitted) -> tuple[int, float]:
+    return found.nbytes, found.cost
 
 
 def _repeated(sequence: Sequence[int]) -> list[int]:

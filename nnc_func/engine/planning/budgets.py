@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from fractions import Fraction
+from functools import cache
 
 from attrs import evolve, frozen
 
@@ -15,7 +16,7 @@ from nnc_func.engine.planning.draft import Draft
 from nnc_func.engine.planning.planner import Drafting, placed
 from nnc_func.engine.planning.recomputed import Recomputable, recomputables
 from nnc_func.engine.planning.request import Request
-from nnc_func.engine.planning.unavoidable import Unavoidable, unavoidable
+from nnc_func.engine.planning.unavoidable import Unavoidable, unavoidable, unavoidable_once
 from nnc_func.engine.rematerialising import STRATEGIES, Strategy
 from nnc_func.engine.rematerialising.portfolio import others
 from nnc_func.errors import PlanError
@@ -110,16 +111,31 @@ def fitted(budget: Budget, request: Request) -> Fitted:
     PlanError
         The budget is less than the least that any strategy meets, which is said.
     """
-    drafting = Drafting(request)
-    draft, memory = drafting.smallest(), request.memory
-    if budget.nbytes is not None and taken(draft) > budget.nbytes:
-        memory, draft = _with_less_scratch(drafting, budget.nbytes)
-    problems = _problems(drafting, draft, memory)
-    answers = Answers(evolve(drafting.request, memory=memory), problems, placed(draft), budget.chooses)
-    if budget.work is not None:
-        return _in_time(answers, budget.work)
-    assert budget.nbytes is not None
-    return _in_memory(answers, budget.nbytes, unavoidable(draft))
+    drafting, memory = Drafting(request), request.memory
+    written = drafting.as_written()
+    floor, nbytes = unavoidable_once(written), budget.nbytes
+    draft: Draft | None = None
+    if nbytes is None or floor <= nbytes:
+        draft = drafting.smallest()
+        if nbytes is not None and taken(draft) > nbytes:
+            memory, draft = _with_less_scratch(drafting, nbytes)
+    else:
+        memory = 0
+
+    @cache
+    def plain() -> Draft:
+        """What computes nothing twice: for a budget that no such plan keeps it is made only if it is wanted."""
+        return drafting.smallest(memory=memory) if draft is None else draft
+
+    problems = _problems(drafting, plain, memory)
+    asked = evolve(drafting.request, memory=memory)
+    answers = Answers(asked, problems, lambda: placed(plain()), budget.chooses, floor)
+    if nbytes is None:
+        assert budget.work is not None
+        found = _in_time(answers, budget.work)
+    else:
+        found = _in_memory(answers, nbytes, written)
+    return evolve(found, recomputation=evolve(found.recomputation, nbytes_without=answers.plain.nbytes))
 
 
 def _with_less_scratch(drafting: Drafting, nbytes: int) -> tuple[int, Draft]:
@@ -135,20 +151,24 @@ def _with_less_scratch(drafting: Drafting, nbytes: int) -> tuple[int, Draft]:
     return 0, draft
 
 
-def _problems(drafting: Drafting, draft: Draft, memory: int | None) -> list[Recomputable]:
-    """What may be computed again of a request, in the order of its plan, or of the orders that are not searched for.
+def _problems(drafting: Drafting, plain: Callable[[], Draft], memory: int | None) -> list[Recomputable]:
+    """What may be computed again of a request, in the best of the orders that are not searched for.
 
     A search mixes the forward part with what turns it back, which is best where all is kept: less is to be gained by
-    computing again. Where there are few tasks, both are given.
+    computing again. Where there are few tasks, those of the plan in which nothing is are given as well.
     """
     quick, machine = unsearched(drafting.request.orders), drafting.request.machine
-    if draft.order not in SEARCHES or not quick:
-        return recomputables(draft, machine)
+    if not quick:
+        return recomputables(plain(), machine)
     found = recomputables(drafting.arranged(orders=quick, memory=memory), machine)
-    return [*found, *recomputables(draft, machine)] if len(found[0].problem) <= FEW else found
+    if len(found[0].problem) > FEW:
+        return found
+    if plain().order not in SEARCHES:
+        return recomputables(plain(), machine)
+    return [*found, *recomputables(plain(), machine)]
 
 
-def _in_memory(answers: Answers, nbytes: int, bound: Unavoidable) -> Fitted:
+def _in_memory(answers: Answers, nbytes: int, written: Draft) -> Fitted:
     """The strategy's answer as a plan that keeps a budget; or another's, where it has none.
 
     What a plan takes differs from what was simulated: by the allocator's gaps, and by what is put together in place. So
@@ -157,10 +177,10 @@ def _in_memory(answers: Answers, nbytes: int, bound: Unavoidable) -> Fitted:
     Every budget from the least on is kept, and none below, nor is a plan taken that needs less: else a budget could be
     refused for which a smaller one has a plan.
     """
-    if answers.plain.nbytes <= nbytes:
+    if answers.floor <= nbytes and answers.plain.nbytes <= nbytes:
         return answers.plain
     if not answers.reaches(nbytes):
-        raise PlanError(_refusal(answers, nbytes, bound))
+        raise PlanError(_refusal(answers, nbytes, unavoidable(written)))
     for found in _asked(answers, nbytes):
         if found.nbytes <= nbytes and answers.reaches(found.nbytes):
             return found
@@ -209,12 +229,14 @@ def _within_time(answers: Answers, tasks: Recomputable, factor: float) -> Answer
 
 def _refusal(answers: Answers, nbytes: int, bound: Unavoidable) -> str:
     """What was asked for, what there is, how it is known, and what to do."""
-    least, plain, name = answers.least, answers.plain, answers.request.graph.name
+    least, name = answers.least, answers.request.graph.name
     said = f"the memory budget of {name!r} is {_told(nbytes)}"
-    if least is plain:
+    is_known = least.nbytes >= answers.floor  # what it is where nothing is computed again: else it may not win
+    if is_known and least is answers.plain:
         by = "nothing computed again"
     else:
-        by = f"values computed again as {least.recomputation.strategy} chooses, without {_told(plain.nbytes)}"
+        without = _told(answers.plain.nbytes) if is_known else f"at least {_told(answers.floor)}"
+        by = f"values computed again as {least.recomputation.strategy} chooses, without that {without}"
     if bound.nbytes == least.nbytes:
         return (
             f"{said}; the least is {_told(least.nbytes)}, with {by}: no plan takes less than {bound}. {_advice(least)}"

@@ -144,6 +144,7 @@ class Draft:
         self.kernels: dict[Node, Kernel] = {}
         self.recorded: Set[Node] = frozenset()  # whose kernel a table names
         self.negotiated: Set[Node] = frozenset()  # whose kernel was taken for the scratch that it does without
+        self.spared: Mapping[int, int] = {}  # storages of that scratch, and others that stand for them
         self.loops: dict[Node, tuple[Loop, ...]] = {}  # how the bodies are planned of loops and branches
         self.sub_buffers = NO_SUB_BUFFERS
         self.assembled: dict[Node, int] = {}  # root of windows -> its storage
@@ -468,7 +469,8 @@ class Draft:
         return made.merged
 
     def run_by(self, changes: Mapping[int, tuple[Kernel, Sequence[Aval]]]) -> None:
-        """Let instructions be run by other kernels from now on, with such scratch; lifetimes are known."""
+        """Let instructions be run by other kernels from now on, with such scratch; they need have no order yet."""
+        spared = {**self.spared}
         self.instructions, self.touched = [*self.instructions], [*self.touched]  # the old ones are other drafts', too
         self.uses, self.sizes = [*self.uses], [*self.sizes]
         for t, (kernel, wanted) in changes.items():
@@ -480,12 +482,13 @@ class Draft:
                 storage.nbytes, storage.place, storage.first, storage.last = aval.nbytes, aval.place, t, t
                 storage.users, self.sizes[s] = (t,), self.aligned(aval.nbytes)
             for s in had[len(wanted) :]:  # which is no memory of its own any more
-                self.storages[s].merged, self.sizes[s] = self.slots[(row.results or row.operands)[0]].storage, 0
+                spared[s] = self.storages[s].merged = self.slots[row.results[0]].storage
+                self.sizes[s] = 0
             self.instructions[t] = row._replace(kernel=kernel, scratch=tuple(zip(wanted, has, strict=True)))
             self.touched[t] = [*(s for s in self.touched[t] if s not in had), *has]
             self.uses[t] = [*filter(self.sizes.__getitem__, self.touched[t])]
         self.negotiated = {*self.negotiated, *(self.instructions[t].node for t in changes)}
-        self.peak = None
+        self.spared, self.peak = spared, None
 
     def take_over(self, mine: int, other: int) -> None:
         """Let the first live in the memory of the other from now on."""

@@ -24,6 +24,8 @@ def lifetimes(draft: Draft) -> None:
             storage.last = end
         elif storage.kind == DONATED:  # it is there before the first instruction
             storage.first = 0
+    for number, other in draft.spared.items():
+        storages[number].merged = other
     if draft.streams is not None:
         for storage, found in zip(storages, inverted(draft.touched, len(storages)), strict=True):
             storage.users = found
@@ -63,11 +65,11 @@ def busiest(draft: Draft) -> tuple[int, int]:
     return most, loads.index(most)
 
 
-def least_at(draft: Draft, at: int) -> int:
-    """The least bytes that are alive while an instruction runs, in any order and with any commit section.
+def passing(draft: Draft, at: int) -> tuple[set[int], set[int]]:
+    """The storages that are alive while an instruction runs, in any order and with any commit section.
 
-    They are what it uses, and what one before it in any order uses as well as one behind it. As
-    `orders.bounds.bound_at`, but without what a section adds.
+    They are what it uses, and what one before it in any order uses as well as one behind it; the latter are given, too.
+    As `orders.bounds.bound_at`, but without what a section adds.
     """
     rows, uses = draft.instructions, draft.uses
     operands: set[int] = set(rows[at].operands)
@@ -82,8 +84,14 @@ def least_at(draft: Draft, at: int) -> int:
         if not results.isdisjoint(rows[t].operands):
             results.update(rows[t].results)
             wanted.update(uses[t])
-    alive = sum([draft.sizes[s] for s in (begun & wanted).union(uses[at])])
-    return alive - sum([draft.sizes[made] for made, homes, _ in draft.overwritable[at] if not wanted.issuperset(homes)])
+    return (begun & wanted).union(uses[at]), wanted
+
+
+def least_at(draft: Draft, at: int) -> int:
+    """The least bytes that are alive while an instruction runs, in any order and with any commit section."""
+    alive, wanted = passing(draft, at)
+    over = [made for made, homes, _ in draft.overwritable[at] if not wanted.issuperset(homes)]
+    return sum([draft.sizes[s] for s in alive]) - sum([draft.sizes[made] for made in over])
 
 
 def loads_of(draft: Draft) -> list[int]:

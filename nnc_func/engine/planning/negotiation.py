@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import math
 
+from nnc_func.engine.orders import SEARCHES
+from nnc_func.engine.orders.base import named
 from nnc_func.engine.plan_rows import NEXT, OUTPUT
+from nnc_func.engine.planning import ordering
 from nnc_func.engine.planning.draft import Draft, Row
-from nnc_func.engine.planning.liveness import peak
+from nnc_func.engine.planning.liveness import least_at, peak
 from nnc_func.engine.planning.variants import Variant, seconds_by, variants
 from nnc_func.facets.kernels import Kernel
 from nnc_func.graph.node import Node
@@ -20,6 +23,8 @@ TURNS = 64  # variants that are taken at most
 LEAST = 1 << 20  # bytes of a peak, from which it is worth any time
 WORTH = 0.01  # of the peak: what saves less is left, for another problem may take allocators longer
 SLOWER = 0.1  # of the estimated time of all instructions: what they may cost in sum, unless a budget asks for more
+Taken = tuple[tuple[int, str], ...]
+"""Instructions before they have an order, and the names of their variants."""
 
 
 def negotiate(draft: Draft) -> None:
@@ -34,6 +39,36 @@ def negotiate(draft: Draft) -> None:
         taken = _Negotiation(draft).result()
         if taken:
             draft.run_by({t: (each.kernel, each.wanted) for t, each in taken.items()})
+
+
+def is_order_open(draft: Draft) -> bool:
+    """Whether variants were taken, and another order may need less by more than 1 / `ordering.WORTH` with them.
+
+    An order was chosen for the scratch memory that kernels took before: where that was at the peak, none was better.
+    So it is where a search found the order, or was not asked, since there was nothing to find.
+    """
+    if not draft.negotiated or draft.chosen is None or draft.request.retain is not None:
+        return False
+    searches = {order for order in draft.request.orders if isinstance(order, str) and order in SEARCHES}
+    if draft.order not in searches and searches <= {named(each.order) for each in draft.answers}:
+        return False
+    most = peak(draft)
+    return most * ordering.WORTH > (ordering.WORTH + 1) * least_at(draft, draft.loads.index(most))
+
+
+def follow(draft: Draft, other: Draft) -> Taken:
+    """Take the variants of another draft of the same instructions before the order is chosen; by which it is known.
+
+    Where there is a commit section only those that may stand in it: the order decides what does.
+    """
+    taken = {row.node: row for row in other.instructions if row.node in other.negotiated}
+    changes = {}
+    for t, row in enumerate(draft.instructions):
+        found = taken.get(row.node)
+        if found is not None and found.kernel is not None and _may_be_anywhere(draft, row, found.kernel):
+            changes[t] = found.kernel, [aval for aval, _ in found.scratch]
+    draft.run_by(changes)
+    return tuple([(t, kernel.name) for t, (kernel, _) in changes.items()])
 
 
 class _Negotiation:
@@ -165,6 +200,12 @@ def _may_replace(draft: Draft, t: int, row: Row, other: Kernel) -> bool:
     assert kernel is not None
     over = not draft.overwritable[t] or other.overwrites == kernel.overwrites
     gaps = other.writes_strided or all(draft.slots[slot].strides is None for slot in row.results)
-    late = t >= draft.commit and draft.request.commits
-    certain = not late or (other.certain >= kernel.certain and other.copies_strided <= kernel.copies_strided)
-    return over and gaps and certain and not other.is_call
+    return over and gaps and (t < draft.commit or _may_be_anywhere(draft, row, other)) and not other.is_call
+
+
+def _may_be_anywhere(draft: Draft, row: Row, other: Kernel) -> bool:
+    """Whether a kernel may stand wherever what runs an instruction may: in a commit section none that can fail."""
+    kernel = row.kernel
+    assert kernel is not None
+    certain = other.certain >= kernel.certain and other.copies_strided <= kernel.copies_strided
+    return certain or not draft.request.commits

@@ -98,6 +98,11 @@ class Drafting:
         with _explained(self.request):
             return smallest(self.alternatives.asking(**changes))
 
+    def as_written(self) -> Draft:
+        """The draft in the order of the graph, with lifetimes, and nothing chosen but kernels."""
+        with _explained(self.request):
+            return self.alternatives.as_written()
+
     def arranged(self, **changes: Any) -> Draft:
         """The draft that is the best one without offsets."""
         with _explained(self.request):

@@ -97,6 +97,7 @@ class _Problem:
         self.once: set[int] = set()
         self.nodes: list[tuple[Node, ...]] = []
         self.works: list[Work] = []
+        self.known: dict[Node, Work] = {}  # of the first of each form
         self.late: int | None = None  # the first task of the commit section
 
     def add(self, row: Row, late: bool) -> None:
@@ -112,7 +113,7 @@ class _Problem:
         self.needs.append(read)
         self.sizes.append(sum(map(self._bytes, results)))
         self.scratch.append(sum(self._rounded(aval.nbytes) for aval, _ in scratch))
-        self.works.append(work_of(node, self.machine) if own else NOTHING)
+        self.works.append(self._work(node) if own else NOTHING)
         self.costs.append(round(self.works[-1].seconds / TICK))
         self.nodes.append((node,) if own else ())
         moved = own and node.op.place is given and not read  # nothing is computed where a barrier would stand
@@ -122,6 +123,13 @@ class _Problem:
         if over:
             self.overwrites[task] = over
         self.shown.update(dict.fromkeys(results, (task,)))
+
+    def _work(self, node: Node) -> Work:
+        """What an application costs; those that are alike are asked about once."""
+        first = self.draft.alike.get(node, node)
+        if first not in self.known:
+            self.known[first] = work_of(first, self.machine)
+        return self.known[first]
 
     def _overwritten(self, node: Any, kernel: Any, operands: Any, results: Any) -> tuple[int, ...]:
         """The tasks whose results' memory the one result may take over."""

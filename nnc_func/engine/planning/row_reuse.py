@@ -109,6 +109,22 @@ def distance(rows: tuple[int, int], count: int, reverse: bool, alignment: int) -
     return apart if reverse else -apart
 
 
+def stacks(draft: Draft, row: Row) -> tuple[list[int], list[int]]:
+    """The storages of arrays that a loop reads row by row, and of those that it stacks, wherever it stands."""
+    (planned,) = draft.loops[row.node]
+    params = row.node.params
+    first = params["constants"] + params["carries"]
+
+    def whole(slot: int) -> bool:
+        shown = draft.slots[slot]
+        return bool(shown.is_whole and shown.is_plain and shown.aval.nbytes)
+
+    positions = [n for n in range(first, len(row.operands)) if _row_by_row(planned, n, params["reverse"])]
+    read = [row.operands[n] for n in positions]
+    made = row.results[params["carries"] :]
+    return tuple([draft.slots[slot].storage for slot in each if whole(slot)] for each in (read, made))  # type: ignore[return-value]
+
+
 def _pairs(draft: Draft, t: int) -> Iterator[Pair]:
     """What may be put together of what one loop reads and stacks."""
     row = draft.instructions[t]

@@ -282,8 +282,8 @@ class Program(Tunable, Session):
             if variable.readers:
                 variable.preserve()
         put, own = executable.put, self._array_type
-        written = {id(v.array) for v in self._overwritten}
-        for (slot, shape, dtype), array, gapless in zip(self._inputs, inputs, self._gapless, strict=True):
+        arrays = []
+        for (slot, shape, dtype), array in zip(self._inputs, inputs, strict=True):
             if (
                 type(array) is not own
                 or array.dtype is not dtype
@@ -291,11 +291,9 @@ class Program(Tunable, Session):
                 or (self._spans and array.place != self.plan.slots[slot].aval.place)
             ):
                 array = converted(self._device, self.plan, slot, array)
-            if written and (id(array) in written or id(getattr(array, "base", None)) in written):
-                array = owned(self._device, array)  # a variable's own array, which is written over
-            if gapless:
-                array = contiguous(self._device, self.plan, slot, array)
-            put(slot, array)
+            arrays.append(array)
+        for (slot, _, _), array, gapless in zip(self._inputs, self._apart(arrays), self._gapless, strict=True):
+            put(slot, contiguous(self._device, self.plan, slot, array) if gapless else array)
         for slot, variable in self._variables:
             executable.keep(slot, variable.array)
         given_up = {position: self._given_up(position, inputs, out) for position in self._donated}
@@ -310,6 +308,19 @@ class Program(Tunable, Session):
         for _, array, slot in following:
             put(slot, array)
         return results, following, given_up
+
+    def _apart(self, arrays: list[Any]) -> list[Any]:
+        """Inputs, of which those are copies that are arrays of variables which are written over, or show one."""
+        if not self._overwritten:
+            return arrays
+        given = {id(each) for array in arrays for each in (array, getattr(array, "base", None))}
+        written = {at for v in self._overwritten if (at := id(v.array)) in given}
+        if not written:
+            return arrays
+        return [
+            owned(self._device, array) if id(array) in written or id(getattr(array, "base", None)) in written else array
+            for array in arrays
+        ]
 
     def _given_up(self, position: int, inputs: Any, out: Any) -> Any:
         """The array of an input that was given up: a copy where nobody may write to it, or where others are read."""

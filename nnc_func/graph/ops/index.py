@@ -51,8 +51,8 @@ def per_update(args: tuple[Any, ...], results: tuple[Any, ...], **_: Any) -> Cos
     return Cost(args[2].size)
 
 
-def _at(into: Any) -> tuple[Kernel, Kernel]:
-    """On NumPy for every dtype, on CuPy for those that a GPU adds atomically."""
+def _at(into: Any, scratch: Any = None) -> tuple[Kernel, Kernel]:
+    """On NumPy for every dtype, with scratch memory, on CuPy for those that a GPU adds atomically."""
     host = Kernel(
         "add.at",
         compute=kernels.first_copied(into),
@@ -60,8 +60,10 @@ def _at(into: Any) -> tuple[Kernel, Kernel]:
         overwrites=(0,),
         namespaces=frozenset({"numpy"}),
         strided=True,
+        scratch=scratch,
     )
-    return host, evolve(host, name="atomic add", accepts=kernels.atomic, namespaces=frozenset({"cupy"}))
+    on_gpu = frozenset({"cupy"})
+    return host, evolve(host, name="atomic add", accepts=kernels.atomic, namespaces=on_gpu, scratch=None)
 
 
 def _unchecked(avals: Any, *, checked: bool, **_: Any) -> bool:
@@ -251,7 +253,7 @@ def take_along_axis(x: Tensor, indices: Tensor, /, *, axis: int) -> Tensor:
     shape=movement.scattered,
     dtype=added,
     derivative=_scatter("take"),
-    kernels=(*_at(kernels.scatter_add_into), reference(kernels.scatter_add)),
+    kernels=(*_at(kernels.scatter_add_into, kernels.scatter_add_scratch), reference(kernels.scatter_add)),
     cost=per_update,
     onnx=onnx_indexing.scatter("add"),
     tolerance=ADDED,
@@ -287,6 +289,13 @@ def put_along_axis_add(x: Tensor, indices: Tensor, updates: Tensor, /, *, axis: 
             namespaces=NUMPY,
             accepts=_unchecked,
             infallible=True,
+            strided=True,
+        ),
+        Kernel(
+            "checked and compared",
+            compute=kernels.one_hot,
+            into=kernels.one_hot_into,
+            namespaces=NUMPY,
             strided=True,
         ),
         reference(kernels.one_hot),
