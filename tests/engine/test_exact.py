@@ -97,13 +97,15 @@ def optimum(problem: Problem) -> int | None:
 
 @st.composite
 def small(draw: st.DrawFn, most: int = 6) -> Problem:
-    """A few buffers, with pins, gaps and alignments now and then."""
+    """A few buffers, with pins, gaps, alignments, streams or many bytes now and then."""
     n = draw(st.integers(1, most))
     lower = draw(st.lists(st.integers(0, 6), min_size=n, max_size=n))
     upper = [low + draw(st.integers(1, 5)) for low in lower]
     sizes = draw(st.lists(st.integers(0, 9), min_size=n, max_size=n))
-    kind = draw(st.sampled_from(("plain", "plain", "pins", "gaps", "alignments", "streams")))
+    kind = draw(st.sampled_from(("plain", "plain", "pins", "gaps", "alignments", "streams", "many bytes")))
     given: dict[str, Any] = {"alignment": draw(st.sampled_from((1, 1, 4)))}
+    if kind == "many bytes":
+        sizes = [(size << 50) + draw(st.integers(0, 1)) for size in sizes]
     if kind == "alignments":
         given["alignment"] = draw(st.lists(st.sampled_from((1, 2, 3, 4)), min_size=n, max_size=n))
     if kind == "pins":
@@ -247,6 +249,16 @@ def test_challenging_instances_are_solved(name: str) -> None:
     assert result.proven, result.nodes
     assert result.size == problem.max_load <= 1048576
     check(problem, result.offsets, problem.max_load)
+
+
+@pytest.mark.parametrize(("name", "more"), [("A", 15), ("C", 2), ("E", 129), ("G", 13), ("K", 21)])
+def test_the_first_search_goes_almost_straight_to_a_plan(name: str, more: int) -> None:
+    """Nodes beyond one a buffer: what the search infers and chooses stays what it is, however fast it becomes."""
+    problem = read(SUITES / "challenging" / f"{name}.1048576.csv")
+    found = decide(problem, problem.max_load, steps=2 * len(problem) + 64)
+    assert isinstance(found, Feasible)
+    assert found.nodes == len(problem) + more
+    check(problem, found.offsets, problem.max_load)
 
 
 @pytest.mark.parametrize("seed", [1, 2])

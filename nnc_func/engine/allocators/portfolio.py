@@ -27,10 +27,12 @@ ENOUGH = 1.005  # of the bound: what is left is not worth the slower ones
 WORTH = 3  # steps a buffer from which on searches may spend them all
 DIVE, DEEP = 1.25, 16  # nodes a buffer of that question: in any case, and of a search
 ALLOWANCE = ((20_000, 100_000, 1_000_000), (1.0, 5.0, 10.0))  # of so many buffers so many seconds, where nobody says
-MOST = 0.85  # of the time that is left
+MOST = 0.95  # of the time that is left
 HARDER = 8  # times as many steps where there are gaps, pins or several alignments
 IN_ORDER = 3.0  # microseconds a buffer of best fit in the order of time, or outwards, in one direction
-NODE = 80.0  # microseconds
+NODE = 32.0  # microseconds
+BESIDE = 0.2  # of a descent: another one beside it, of few buffers
+STARTED = 12.0  # microseconds a buffer until local search tries the first order of its own
 RANKED = 2.0  # microseconds a buffer of one order that local search tries
 AROUND, PEAKS = 1000, 8  # of shaving the best plan
 
@@ -157,6 +159,14 @@ class _Members:
         if self.count > SMALL and self._is_alone():
             yield self._lowest("TAW")
             yield from self._in_order()
+        elif self.count <= SMALL and self.searches:
+            from nnc_func.engine.allocators.placement.descents import ORDERS
+
+            first, *others = self._in_order()
+            yield self._lowest(*ORDERS)
+            yield first
+            yield self._dive(DEEP)
+            yield from others
         else:
             yield from self._in_order()
             yield self._lowest("TAW")
@@ -190,22 +200,22 @@ class _Members:
         yield self._of(OutwardFit(), 2 * IN_ORDER * self.count)  # of training steps this most often meets the bound
         yield self._of(_forwards, IN_ORDER * self.count)
 
-    def _lowest(self, order: str, above: float = 1.0) -> Attempt:
+    def _lowest(self, *orders: str, above: float = 1.0) -> Attempt:
+        """Lowest first in some orders, which of few buffers are tried side by side."""
         from nnc_func.engine.allocators.lowest_first import LowestFirst, lowest
 
+        cost = self.costs.descent * (1 + BESIDE * (len(orders) - 1))
         if self.problem.pins is not None:
-            return self._of(LowestFirst(orders=(order,)), self.costs.descent, above)
-        return Attempt(self.costs.descent, lambda best: lowest(self.problem, self.descents, (order,)), above)
+            return self._of(LowestFirst(orders=orders), cost, above)
+        return Attempt(cost, lambda best: lowest(self.problem, self.descents, orders), above)
 
     def _few(self) -> Iterator[Attempt]:
         """Of so few buffers orders are searched."""
         from nnc_func.engine.allocators.hill_climb import HillClimb
         from nnc_func.engine.allocators.local_search import LocalSearch
 
-        if self.searches:
-            yield self._dive(DEEP)
-            yield self._lowest("WAT")
-        yield self._lowest("TWA", self.above)
+        if not self.searches:
+            yield self._lowest("TWA", above=self.above)
         if self.count <= FEW and not self.searches:
             yield self._dive(DIVE)
         if self.problem.uses is None:
@@ -222,7 +232,7 @@ class _Members:
         steps, seconds = self._part()
         if not self.is_plain and not self.searches:
             steps *= HARDER
-        cost = 0.0 if seconds is not None else RANKED * steps * self.count  # with seconds it ends by itself
+        cost = (STARTED if seconds is not None else RANKED * steps) * self.count  # with seconds it ends by itself
         yield self._of(LocalSearch(steps=steps, seed=self.seed, seconds=seconds), cost, self.above)
 
     def _part(self) -> tuple[int, float | None]:
@@ -265,12 +275,12 @@ class _Members:
         """Of many buffers orders are tried as long as they have room."""
         fit = self.costs.fit
         yield self._of(Greedy("size", "lowest"), fit, self.above)
-        yield self._lowest("TWA", self.above)
+        yield self._lowest("TWA", above=self.above)
         yield self._of(GREEDY_BY_BREADTH, fit, self.above)
         if self.problem.uses is None:
             yield self._of(_backwards, IN_ORDER * self.count, self.above)
-        yield self._lowest("AWT", self.above)
-        yield self._lowest("WAT", self.above)
+        yield self._lowest("AWT", above=self.above)
+        yield self._lowest("WAT", above=self.above)
         yield self._of(GREEDY_BY_SIZE, fit, self.above)
         yield self._of(BUSIEST_FIRST, self.costs.busiest, self.above)
 

@@ -14,7 +14,8 @@ from attrs import evolve, frozen
 from nnc_func.engine.allocators.base import arena_size, lower_bound
 from nnc_func.engine.allocators.deadlines import Deadline
 from nnc_func.engine.allocators.exact.conflicts import Conflicts, conflicts
-from nnc_func.engine.allocators.exact.search import Search, fewest_candidates, least_slack, lowest_floor, ranks
+from nnc_func.engine.allocators.exact.ranking import Ranking
+from nnc_func.engine.allocators.exact.search import Search, fewest_candidates, least_slack, lowest_floor
 from nnc_func.engine.allocators.local_search import RankSearch
 from nnc_func.engine.allocators.placement.fits import first_fit
 from nnc_func.engine.allocators.problems.conversion import Integers
@@ -164,12 +165,14 @@ def _searched(
     if not len(known):
         return _in_bytes(known, problem, known.sizes), 0
     limit, nodes = 2 * len(known) + 64, 0  # the first one is often right at once, or goes wrong early
-    members = [(choose, ranks(known, order)) for choose, order in PORTFOLIO]
+    rankings: dict[str, Ranking] = {}
     local: RankSearch | None = None
     turn = 0
     while True:
-        choose, rank = members[turn % len(members)]
-        search = Search(known, capacity // known.unit, choose, rank)
+        choose, order = PORTFOLIO[turn % len(PORTFOLIO)]
+        if order not in rankings:
+            rankings[order] = Ranking(known, capacity // known.unit, order)
+        search = Search(rankings[order], choose)
         found = search.run(min(limit, steps - nodes), deadline)
         nodes += search.nodes
         if found is False:
@@ -178,14 +181,14 @@ def _searched(
             return _in_bytes(known, problem, found), nodes
         if turn == FIRST:
             local = _local_search(problem)
-        if local is not None and turn % len(members) == FIRST:
+        if local is not None and turn % len(PORTFOLIO) == FIRST:
             nodes += local.run(min(limit, steps - nodes), capacity, deadline)
             if local.best <= capacity:
                 return np.asarray(local.plan(), np.int64), nodes
         if nodes >= steps or deadline.is_over:
             return None, nodes
         turn += 1
-        limit = 3 * limit if turn == 1 else limit * (1 + (turn % len(members) == 0))
+        limit = 3 * limit if turn == 1 else limit * (1 + (turn % len(PORTFOLIO) == 0))
 
 
 def _local_search(problem: Problem) -> RankSearch | None:
