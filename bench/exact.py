@@ -65,7 +65,9 @@ def variants() -> dict[str, Any]:
         return (node.scope,) if node.left else ()
 
     def where_they_are(self: search.Search, node: search.Node, marked: Any) -> Any:
-        return node.least + marked.astype(node.least.dtype)
+        if node.chosen >= 0 and marked[node.chosen]:
+            node.least[node.chosen] = node.offset  # where it has just been
+        return node.least + marked
 
     def only(*members: Any) -> Any:
         return mock.patch.object(deciding, "PORTFOLIO", members)

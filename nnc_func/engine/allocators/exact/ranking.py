@@ -45,8 +45,8 @@ class Ranking:
         self.order = by_rank(conflicts, order)
         self.zero = TOP - self.capacity
         greatest = self.capacity + int(conflicts.loads.max(initial=0)) + 2 * int(conflicts.sizes.max(initial=0))
-        is_small = greatest + int(conflicts.alignments.max(initial=1)) < 1 << 28
-        self.dtype: np.dtype[Any] = np.dtype(np.int32 if is_small else np.int64)
+        greatest += int(conflicts.alignments.max(initial=1))
+        self.dtype: np.dtype[Any] = np.dtype(np.int32 if greatest < 1 << 28 else np.int64)
         self.never = int(np.iinfo(self.dtype.type).max)
         self.far = -(self.never // 2 + 1)
         self.sizes = np.append(conflicts.sizes[self.order], 1).astype(self.dtype)
@@ -87,14 +87,22 @@ class Ranking:
         found: NDArray[Any] = self._loaded(i) if self._loads is None else self._loads[i]
         return found
 
-    def table(self, begin: int, end: int, free: NDArray[np.bool_]) -> NDArray[np.intp]:
-        """A column a section: those in it that have no place, the first by rank first, and nobody below them."""
-        section, buffer = np.nonzero(self.alive[begin:end] & free[:-1])
-        counts = np.bincount(section, minlength=end - begin)
-        found = np.full((max(1, int(counts.max())), end - begin), len(self))
-        row = np.arange(len(buffer)) - np.repeat(np.cumsum(counts) - counts, counts)
-        found[row, section] = buffer
-        return found
+    def table(self, begin: int, end: int, free: NDArray[np.bool_]) -> tuple[Integers, NDArray[np.intp]]:
+        """Sections, and a column for each: those in it that have no place, the first by rank first, and nobody below.
+
+        Of sections that follow each other with the same buffers the first is enough.
+        """
+        sections, some = np.arange(begin, end), free[:-1].nonzero()[0]
+        if self.conflicts.separable:
+            changes = np.zeros(len(self.alive) + 1, np.bool_)
+            changes[begin] = changes[self.first[some]] = changes[self.last[some] + 1] = True
+            sections = changes[begin:end].nonzero()[0] + begin
+        column, at = np.nonzero(self.alive[sections].take(some, axis=1))
+        counts = np.bincount(column, minlength=len(sections))
+        found = np.full((max(1, int(counts.max())), len(sections)), len(self))
+        row = np.arange(len(at)) - np.repeat(np.cumsum(counts) - counts, counts)
+        found[row, column] = some[at]
+        return sections, found
 
     def _risen(self, conflicting: NDArray[np.bool_]) -> NDArray[Any]:
         found: NDArray[Any] = np.where(conflicting, self.dtype.type(0), self.dtype.type(self.far))

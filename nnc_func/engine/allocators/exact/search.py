@@ -66,8 +66,8 @@ class Scope:
     ----------
     count
         Buffers without a place when it was cut off.
-    table
-        Of a `Ranking`, of these sections.
+    sections, table
+        Of a `Ranking`.
     packed
         How many without a place are in the table; zero: it is too small to be made anew.
     depth
@@ -77,6 +77,7 @@ class Scope:
     begin: int
     end: int
     count: int
+    sections: Integers
     table: NDArray[np.intp]
     packed: int
     depth: int | None = None
@@ -144,7 +145,7 @@ class Search:
         np.subtract.at(crossing, r.last + 1, 1)
         crossing = np.cumsum(crossing, dtype=np.int32) if c.separable else np.full_like(crossing, FAR)
         least = r.starts()
-        scope = Scope(0, len(c.alive), len(r), r.table(0, len(c.alive), least != r.never), len(r))
+        scope = Scope(0, len(c.alive), len(r), *r.table(0, len(c.alive), least != r.never), len(r))
         return Node(least, None, (TOP - c.loads).astype(r.dtype), crossing, len(r), scope, True)
 
     def _enter(self, node: Node) -> Integers | None:
@@ -197,11 +198,12 @@ class Search:
     def _scope(self, node: Node, begin: int, end: int, count: int, depth: int | None) -> Scope:
         """Some sections of the scope of a node."""
         before = node.scope
-        if before.table.shape[0] * (end - begin) < PACKED:
-            table = before.table[:, begin - before.begin : end - before.begin]
-            return Scope(begin, end, count, np.ascontiguousarray(table), 0, depth)
-        table = self.ranking.table(begin, end, node.least != self.ranking.never)
-        return Scope(begin, end, count, table, count, depth)
+        first, last = before.sections.searchsorted((begin, end)).tolist()
+        if len(before.table) * (last - first) < PACKED:
+            table = np.ascontiguousarray(before.table[:, first:last])
+            return Scope(begin, end, count, before.sections[first:last], table, 0, depth)
+        made = self.ranking.table(begin, end, node.least != self.ranking.never)
+        return Scope(begin, end, count, *made, count, depth)
 
     def _back(self) -> None:
         """Leave the last node, which has no answer, for the one to blame: its chosen buffer lies elsewhere."""
@@ -231,7 +233,7 @@ class Search:
         table = scope.table
         offsets = least.take(table, mode="wrap")  # the fastest: none is outside
         floor = np.minimum.reduce(offsets, axis=0)
-        highest = node.highest[scope.begin : scope.end]
+        highest = node.highest.take(scope.sections)
         slack = highest - floor
         if slack[slack.argmin()] < 0:
             return False
