@@ -40,9 +40,9 @@ class Ranking:
         A row a buffer, a column each, and one for nobody.
     """
 
-    def __init__(self, conflicts: Conflicts, capacity: int, order: str) -> None:
+    def __init__(self, conflicts: Conflicts, capacity: int, order: Integers) -> None:
         self.conflicts, self.capacity = conflicts, min(capacity, MOST_BYTES)
-        self.order = by_rank(conflicts, order)
+        self.order = order
         self.zero = TOP - self.capacity
         greatest = self.capacity + int(conflicts.loads.max(initial=0)) + 2 * int(conflicts.sizes.max(initial=0))
         greatest += int(conflicts.alignments.max(initial=1))

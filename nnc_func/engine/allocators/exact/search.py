@@ -113,11 +113,14 @@ class Search:
         its least offset. A section in which all have a place has none who can come next, and the rest is the greatest.
     nodes
         Buffers that were placed.
+    deepest
+        The most that had a place at one time, where somebody else had none.
     """
 
     ranking: Ranking
     choose: Choose
     nodes: int = 0
+    deepest: int = 0
     stack: list[Node] = field(factory=list)
 
     def run(self, limit: int, deadline: Deadline) -> Integers | bool | None:
@@ -208,6 +211,7 @@ class Search:
     def _back(self) -> None:
         """Leave the last node, which has no answer, for the one to blame: its chosen buffer lies elsewhere."""
         r = self.ranking
+        self.deepest = max(self.deepest, len(self.stack))
         while True:
             depth = self.stack[-1].depth
             del self.stack[len(self.stack) - 1 if depth is None else depth + 1 :]
