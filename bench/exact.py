@@ -62,12 +62,12 @@ def variants() -> dict[str, Any]:
     """What each ablation replaces."""
 
     def together(self: search.Search, node: search.Node) -> tuple[search.Scope, ...]:
-        scope = node.scope
-        return (search.Scope(scope.begin, scope.end),) if node.free.any() else ()
+        return (node.scope,) if node.left else ()
 
-    def where_they_are(self: search.Search, node: search.Node) -> Any:
-        least = np.where(node.free, node.offsets + node.marked, search.FAR)
-        return None if (least + self.conflicts.sizes > self.capacity)[node.free].any() else least
+    def where_they_are(self: search.Search, node: search.Node, marked: Any) -> Any:
+        if node.chosen >= 0 and marked[node.chosen]:
+            node.least[node.chosen] = node.offset  # where it has just been
+        return node.least + marked
 
     def only(*members: Any) -> Any:
         return mock.patch.object(deciding, "PORTFOLIO", members)

@@ -17,6 +17,8 @@ from hypothesis import strategies as st
 
 from nnc_func.engine.allocators import FREE, OPTIONAL, Gap, Problem, Uses, answered, arena_size, cp_sat
 from nnc_func.engine.allocators.branch_and_bound import BranchAndBound
+from nnc_func.engine.allocators.deadlines import Deadline
+from nnc_func.engine.allocators.exact.conflicts import conflicts
 from nnc_func.engine.allocators.exact.decision import (
     PORTFOLIO,
     Feasible,
@@ -26,7 +28,9 @@ from nnc_func.engine.allocators.exact.decision import (
     infeasible_subset,
     minimise,
 )
+from nnc_func.engine.allocators.exact.dives import Dives
 from nnc_func.engine.allocators.omnimalloc import OmniMalloc
+from nnc_func.engine.allocators.problems.generators import tiling
 from nnc_func.errors import PlanError
 
 SUITES = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "minimalloc"
@@ -97,13 +101,15 @@ def optimum(problem: Problem) -> int | None:
 
 @st.composite
 def small(draw: st.DrawFn, most: int = 6) -> Problem:
-    """A few buffers, with pins, gaps and alignments now and then."""
+    """A few buffers, with pins, gaps, alignments, streams or many bytes now and then."""
     n = draw(st.integers(1, most))
     lower = draw(st.lists(st.integers(0, 6), min_size=n, max_size=n))
     upper = [low + draw(st.integers(1, 5)) for low in lower]
     sizes = draw(st.lists(st.integers(0, 9), min_size=n, max_size=n))
-    kind = draw(st.sampled_from(("plain", "plain", "pins", "gaps", "alignments", "streams")))
+    kind = draw(st.sampled_from(("plain", "plain", "pins", "gaps", "alignments", "streams", "many bytes")))
     given: dict[str, Any] = {"alignment": draw(st.sampled_from((1, 1, 4)))}
+    if kind == "many bytes":
+        sizes = [(size << 50) + draw(st.integers(0, 1)) for size in sizes]
     if kind == "alignments":
         given["alignment"] = draw(st.lists(st.sampled_from((1, 2, 3, 4)), min_size=n, max_size=n))
     if kind == "pins":
@@ -247,6 +253,44 @@ def test_challenging_instances_are_solved(name: str) -> None:
     assert result.proven, result.nodes
     assert result.size == problem.max_load <= 1048576
     check(problem, result.offsets, problem.max_load)
+
+
+@pytest.mark.parametrize(("name", "more"), [("A", 15), ("C", 2), ("E", 129), ("G", 13), ("K", 21)])
+def test_the_first_search_goes_almost_straight_to_a_plan(name: str, more: int) -> None:
+    """Nodes beyond one a buffer: what the search infers and chooses stays what it is, however fast it becomes."""
+    problem = read(SUITES / "challenging" / f"{name}.1048576.csv")
+    found = decide(problem, problem.max_load, steps=2 * len(problem) + 64)
+    assert isinstance(found, Feasible)
+    assert found.nodes == len(problem) + more
+    check(problem, found.offsets, problem.max_load)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_dives_put_a_rectangle_together(seed: int) -> None:
+    problem = evolve(tiling(100, seed), capacity=None)
+    known = conflicts(problem)
+    found, nodes = Dives(known, 0).lowered(problem.max_load * 11 // 10, problem.max_load, 3000, Deadline(None))
+    assert found is not None
+    assert 0 < nodes <= 3000
+    check(problem, found, problem.max_load)
+    again, _ = Dives(known, 0).lowered(problem.max_load * 11 // 10, problem.max_load, 3000, Deadline(None))
+    assert again is not None
+    assert found.tolist() == again.tolist()
+
+
+@given(problem=small())
+@settings(max_examples=30, deadline=None)
+def test_dives_find_plans_and_nothing_else(problem: Problem) -> None:
+    known, best = conflicts(problem), optimum(problem)
+    if best is None or not len(known):
+        return
+    least = -(-best // known.unit)
+    found, _ = Dives(known, 1).lowered(least + 1, 0, 200, Deadline(None))
+    if found is not None:
+        plan = np.zeros(len(problem), np.int64) if problem.pins is None else np.maximum(problem.pins, 0)
+        plan[known.buffers] = found * known.unit
+        check(problem, plan.tolist(), least * known.unit)
+    assert Dives(known, 1).lowered(least, 0, 200, Deadline(None))[0] is None
 
 
 @pytest.mark.parametrize("seed", [1, 2])

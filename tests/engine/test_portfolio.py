@@ -27,6 +27,8 @@ from nnc_func.engine.allocators.placement.costs import Costs
 from nnc_func.engine.allocators.placement.descents import Descents, loads, static_ranks
 from nnc_func.engine.allocators.portfolio import ENOUGH, Portfolio
 from nnc_func.engine.allocators.problems.generators import pinwheel, skewed, tiling, uniform
+from nnc_func.engine.allocators.problems.instances import problems as instances
+from nnc_func.engine.allocators.problems.instances import suites
 from nnc_func.engine.verifying.offsets import verify_offsets
 from tests.engine.problems import plain as problems
 
@@ -140,6 +142,30 @@ def test_what_is_left_to_gain_may_be_worth_no_more_members(
     assert counts[0] == 1
     assert counts == sorted(counts)
     assert counts[1] < counts[-1]
+
+
+HARD = "minimalloc/challenging"
+
+
+@pytest.mark.skipif(HARD not in suites(), reason="the shared instances are not beside this repository")
+@pytest.mark.parametrize(("seconds", "most"), [(None, 5), (60.0, 3)])
+def test_the_bound_of_hard_instances_is_met_by_who_is_asked_early(
+    seconds: float | None, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By default outwards, in order, by two descents, and by branch and bound; side by side where there are seconds."""
+    asked: list[int] = []
+
+    def counted(problem: Problem, offsets: Any) -> int:
+        asked.append(arena_size(problem, offsets))
+        return asked[-1]
+
+    monkeypatch.setattr("nnc_func.engine.allocators.portfolio.arena_size", counted)
+    portfolio = Portfolio() if seconds is None else Portfolio(steps=1_000_000, seconds=seconds)
+    for name, problem in instances(HARD).items():
+        if not name.startswith("I"):  # of which other searches find the plan
+            assert ratio(problem, portfolio(problem)) == 1.0
+            assert len(asked) <= most
+        asked.clear()
 
 
 @pytest.mark.slow

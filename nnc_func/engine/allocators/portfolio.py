@@ -22,15 +22,21 @@ if TYPE_CHECKING:
     from nnc_func.engine.allocators.placement.costs import Costs
     from nnc_func.engine.allocators.placement.descents import Descents
 
-SMALL, FEW = 1024, 256  # buffers up to which orders are searched; and whether the bound does is asked for in any case
+SMALL = 1024  # buffers up to which orders are searched
+DIVED, CLIMBED = (
+    512,
+    128,
+)  # up to which whether the bound does is asked in any case; and orders of first fit are searched
 ENOUGH = 1.005  # of the bound: what is left is not worth the slower ones
 WORTH = 3  # steps a buffer from which on searches may spend them all
-DIVE, DEEP = 1.25, 16  # nodes a buffer of that question: in any case, and of a search
+DIVE, DEEP = 1.75, 16  # nodes a buffer of that question: in any case, and of a search
 ALLOWANCE = ((20_000, 100_000, 1_000_000), (1.0, 5.0, 10.0))  # of so many buffers so many seconds, where nobody says
-MOST = 0.85  # of the time that is left
+MOST = 0.98  # of the time that is left
 HARDER = 8  # times as many steps where there are gaps, pins or several alignments
 IN_ORDER = 3.0  # microseconds a buffer of best fit in the order of time, or outwards, in one direction
-NODE = 80.0  # microseconds
+NODE, CROWDED = 24.0, 0.0016  # microseconds a node, and for each that is alive at each time
+BESIDE = 0.2  # of a descent: another one beside it, of few buffers
+STARTED = 12.0  # microseconds a buffer until local search tries the first order of its own
 RANKED = 2.0  # microseconds a buffer of one order that local search tries
 AROUND, PEAKS = 1000, 8  # of shaving the best plan
 
@@ -64,10 +70,11 @@ class Portfolio:
     It stops at the lower bound. Each member's time is foretold from counts of buffers. One is asked if it has room in
     what is left of one second up to 20,000 buffers, of five for 100,000, and of ten for a million and more; where
     outward fit would leave none for lowest first, that comes first.
-    With fewer than three steps a buffer, the slower ones are asked where the others waste more than 0.5 %. Up to 256
+    With fewer than three steps a buffer, the slower ones are asked where the others waste more than 0.5 %. Up to 512
     buffers a short branch and bound asks whether the bound does. Up to 1,024 a local search spends the steps; where
-    there are three a buffer or more, or seconds, longer branches and bounds have a part of them, and all members are
-    asked. Deterministic: it counts, and looks at the clock only where `seconds` says so.
+    there are three a buffer or more, longer branches and bounds have a part of them, and all members are asked; with
+    seconds all descents are tried side by side first, and branch and bound comes third. Deterministic: it counts, and
+    looks at the clock only where `seconds` says so.
 
     Attributes
     ----------
@@ -128,6 +135,7 @@ class _Members:
         self.count = len(problem)
         self.worth = math.inf if portfolio.worth is None else portfolio.worth
         self.searches = self.steps >= WORTH * self.count
+        self.hurries = self.searches and portfolio.seconds is not None
         self.allowance = math.inf if self.searches else 1e6 * float(np.interp(self.count, *ALLOWANCE))
         self.above = 1.0 if self.searches else ENOUGH
         self.is_plain = problem.pins is None and not problem.gaps and isinstance(problem.alignment, int)
@@ -144,6 +152,12 @@ class _Members:
         """What members take."""
         return self.descents.costs
 
+    @cached_property
+    def node(self) -> float:
+        """Microseconds of a buffer that branch and bound places: it looks at all that are alive at each time."""
+        times = np.unique(np.concatenate((self.problem.lower, self.problem.upper)))
+        return NODE + CROWDED * self.costs.alive * len(times)
+
     def have_room(self, cost: float) -> bool:
         """Whether a member of a cost may be asked yet."""
         return self.spent + cost <= self.allowance and cost <= 1e6 * self.deadline.left
@@ -157,6 +171,14 @@ class _Members:
         if self.count > SMALL and self._is_alone():
             yield self._lowest("TAW")
             yield from self._in_order()
+        elif self.count <= SMALL and self.hurries:
+            from nnc_func.engine.allocators.placement.descents import ORDERS
+
+            first, *others = self._in_order()
+            yield self._lowest(*ORDERS)
+            yield first
+            yield self._dive(DEEP)
+            yield from others
         else:
             yield from self._in_order()
             yield self._lowest("TAW")
@@ -190,23 +212,26 @@ class _Members:
         yield self._of(OutwardFit(), 2 * IN_ORDER * self.count)  # of training steps this most often meets the bound
         yield self._of(_forwards, IN_ORDER * self.count)
 
-    def _lowest(self, order: str, above: float = 1.0) -> Attempt:
+    def _lowest(self, *orders: str, above: float = 1.0) -> Attempt:
+        """Lowest first in some orders, which of few buffers are tried side by side."""
         from nnc_func.engine.allocators.lowest_first import LowestFirst, lowest
 
+        cost = self.costs.descent * (1 + BESIDE * (len(orders) - 1))
         if self.problem.pins is not None:
-            return self._of(LowestFirst(orders=(order,)), self.costs.descent, above)
-        return Attempt(self.costs.descent, lambda best: lowest(self.problem, self.descents, (order,)), above)
+            return self._of(LowestFirst(orders=orders), cost, above)
+        return Attempt(cost, lambda best: lowest(self.problem, self.descents, orders), above)
 
     def _few(self) -> Iterator[Attempt]:
         """Of so few buffers orders are searched."""
         from nnc_func.engine.allocators.hill_climb import HillClimb
         from nnc_func.engine.allocators.local_search import LocalSearch
 
-        if self.searches:
+        if self.searches and not self.hurries:
             yield self._dive(DEEP)
             yield self._lowest("WAT")
-        yield self._lowest("TWA", self.above)
-        if self.count <= FEW and not self.searches:
+        if not self.hurries:
+            yield self._lowest("TWA", above=self.above)
+        if self.count <= DIVED and not self.searches:
             yield self._dive(DIVE)
         if self.problem.uses is None:
             yield self._of(_backwards, IN_ORDER * self.count, self.above)
@@ -215,14 +240,14 @@ class _Members:
                 yield self._of(greedy, self.costs.fit, self.above)
             yield self._of(BUSIEST_FIRST, self.costs.busiest, self.above)
             yield Attempt(self.costs.fit, self._refitted)
-            if self.searches or self.count <= FEW // 2:
+            if self.searches or self.count <= CLIMBED:
                 steps, seconds = self._part()
                 climbing = HillClimb(steps=steps * HARDER // 2, seed=self.seed, seconds=seconds)
                 yield self._of(climbing, steps * HARDER // 2 * self.costs.fit, self.above)
         steps, seconds = self._part()
         if not self.is_plain and not self.searches:
             steps *= HARDER
-        cost = 0.0 if seconds is not None else RANKED * steps * self.count  # with seconds it ends by itself
+        cost = (STARTED if seconds is not None else RANKED * steps) * self.count  # with seconds it ends by itself
         yield self._of(LocalSearch(steps=steps, seed=self.seed, seconds=seconds), cost, self.above)
 
     def _part(self) -> tuple[int, float | None]:
@@ -230,7 +255,7 @@ class _Members:
         if not self.searches:
             return self.steps, self.deadline.seconds
         seconds = self.deadline.seconds
-        if seconds is not None and self.have_room(NODE * self.count):  # for those that come after
+        if seconds is not None and self.have_room(self.node * self.count):  # for those that come after
             seconds /= 2
         return self.steps // 2, seconds
 
@@ -247,7 +272,7 @@ class _Members:
             answer = decide(problem, lower_bound(problem), steps=steps, seconds=seconds)
             return answer.offsets if isinstance(answer, Feasible) else None
 
-        return Attempt(NODE * self.count, found, self.above)
+        return Attempt((1 if self.searches else nodes) * self.node * self.count, found, self.above)
 
     def _exact(self) -> Iterator[Attempt]:
         """Branch and bound with what is left, from the best plan on."""
@@ -259,18 +284,18 @@ class _Members:
             steps = max(self.steps // 2, 1)
             return minimise(problem, steps=steps, seconds=self.deadline.seconds, start=best).offsets
 
-        yield Attempt(NODE * self.count, found)
+        yield Attempt(self.node * self.count, found)
 
     def _many(self) -> Iterator[Attempt]:
         """Of many buffers orders are tried as long as they have room."""
         fit = self.costs.fit
         yield self._of(Greedy("size", "lowest"), fit, self.above)
-        yield self._lowest("TWA", self.above)
+        yield self._lowest("TWA", above=self.above)
         yield self._of(GREEDY_BY_BREADTH, fit, self.above)
         if self.problem.uses is None:
             yield self._of(_backwards, IN_ORDER * self.count, self.above)
-        yield self._lowest("AWT", self.above)
-        yield self._lowest("WAT", self.above)
+        yield self._lowest("AWT", above=self.above)
+        yield self._lowest("WAT", above=self.above)
         yield self._of(GREEDY_BY_SIZE, fit, self.above)
         yield self._of(BUSIEST_FIRST, self.costs.busiest, self.above)
 

@@ -1,1 +1,1 @@
-"""Exact answers about a problem: who conflicts with whom, a search by branch and bound, and what it decides."""
+"""Exact answers about a problem: who conflicts with whom, ranks, a search and dives of it, and what is decided."""

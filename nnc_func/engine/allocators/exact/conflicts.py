@@ -95,7 +95,11 @@ class Conflicts:
     @cached_property
     def alive_together(self) -> NDArray[np.bool_]:
         """As `conflicting`, of time alone, and each buffer with itself."""
-        return together(self.alive)
+        if not self.separable:
+            return together(self.alive)
+        found = self.conflicting.copy()
+        np.fill_diagonal(found, True)
+        return found
 
 
 def together(alive: NDArray[np.bool_]) -> NDArray[np.bool_]:

@@ -14,7 +14,9 @@ from attrs import evolve, frozen
 from nnc_func.engine.allocators.base import arena_size, lower_bound
 from nnc_func.engine.allocators.deadlines import Deadline
 from nnc_func.engine.allocators.exact.conflicts import Conflicts, conflicts
-from nnc_func.engine.allocators.exact.search import Search, fewest_candidates, least_slack, lowest_floor, ranks
+from nnc_func.engine.allocators.exact.dives import Dives
+from nnc_func.engine.allocators.exact.ranking import Ranking, by_rank
+from nnc_func.engine.allocators.exact.search import Search, fewest_candidates, least_slack, lowest_floor
 from nnc_func.engine.allocators.local_search import RankSearch
 from nnc_func.engine.allocators.placement.fits import first_fit
 from nnc_func.engine.allocators.problems.conversion import Integers
@@ -25,6 +27,7 @@ from nnc_func.errors import PlanError
 
 FIRST = 1  # of the turns of exact searches: before it local search has none
 DIVE = 16  # nodes for each buffer that the first question may take, of whether the lower bound does
+DIVES = 8  # nodes for each buffer that are left, or were spent in vain, from which on dives are tried
 START = 10  # the part of a budget that local search has before all else
 STEPS = 100_000  # of a search, if nothing is said: half a minute or so for a few hundred buffers
 PORTFOLIO = (
@@ -164,12 +167,14 @@ def _searched(
     if not len(known):
         return _in_bytes(known, problem, known.sizes), 0
     limit, nodes = 2 * len(known) + 64, 0  # the first one is often right at once, or goes wrong early
-    members = [(choose, ranks(known, order)) for choose, order in PORTFOLIO]
+    rankings: dict[str, Ranking] = {}
     local: RankSearch | None = None
     turn = 0
     while True:
-        choose, rank = members[turn % len(members)]
-        search = Search(known, capacity // known.unit, choose, rank)
+        choose, order = PORTFOLIO[turn % len(PORTFOLIO)]
+        if order not in rankings:
+            rankings[order] = Ranking(known, capacity // known.unit, by_rank(known, order))
+        search = Search(rankings[order], choose)
         found = search.run(min(limit, steps - nodes), deadline)
         nodes += search.nodes
         if found is False:
@@ -178,14 +183,14 @@ def _searched(
             return _in_bytes(known, problem, found), nodes
         if turn == FIRST:
             local = _local_search(problem)
-        if local is not None and turn % len(members) == FIRST:
+        if local is not None and turn % len(PORTFOLIO) == FIRST:
             nodes += local.run(min(limit, steps - nodes), capacity, deadline)
             if local.best <= capacity:
                 return np.asarray(local.plan(), np.int64), nodes
         if nodes >= steps or deadline.is_over:
             return None, nodes
         turn += 1
-        limit = 3 * limit if turn == 1 else limit * (1 + (turn % len(members) == 0))
+        limit = 3 * limit if turn == 1 else limit * (1 + (turn % len(PORTFOLIO) == 0))
 
 
 def _local_search(problem: Problem) -> RankSearch | None:
@@ -213,8 +218,9 @@ def minimise(
     """The smallest plan that is found, and whether none is smaller.
 
     It asks `decide` for the lower bound first, where the search is narrowest, with a part of the budget. Then it starts
-    from what local search finds with a tenth, and asks for the bound again and for what lies between: half way after a
-    proof or a plan, and with twice the budget from the bound on when all capacities have been asked for.
+    from what local search finds with a tenth, and, where the bound was asked for in vain, dives with half of the rest.
+    It asks for the bound again and for what lies between: half way after a proof or a plan, and with twice the budget
+    from the bound on when all capacities have been asked for. What is asked in vain is spent on dives once more.
 
     Parameters
     ----------
@@ -255,20 +261,28 @@ class _Ladder:
         self.offsets = _first(problem) if start is None else start
         self.size = arena_size(problem, list(self.offsets))
         self.nodes = 0
+        self.dives: Dives | None = None
 
     def climb(self, steps: int, seconds: float | None) -> Result:
-        deadline = Deadline(seconds)
+        deadline, is_hard = Deadline(seconds), False
         if self.is_new and self.lower < self.size and not deadline.is_over:
             most = min(max(steps // 2, 1), DIVE * len(self.problem) + 64)
-            self._ask(self.lower, most, None if seconds is None else max(deadline.left, 0.0) / 2)
+            found = self._ask(self.lower, most, None if seconds is None else max(deadline.left, 0.0) / 2)
+            is_hard = isinstance(found, OutOfBudget)
         if self.is_new and self.lower < self.size and not deadline.is_over:
             self._search_locally(steps // START, Deadline(None if seconds is None else deadline.left / START))
+        if is_hard and steps - self.nodes >= DIVES * len(self.problem):
+            self._dive((steps - self.nodes) // 2, Deadline(None if seconds is None else deadline.left / 2))
         share, below, asked = max(steps // 2, 1), self.lower, False
         while self.lower < self.size and self.nodes < steps and not deadline.is_over:
             left = None if seconds is None else max(deadline.left, 0.0) / 2
             at = below if below == self.lower and not asked else (below + self.size - 1) // 2
-            asked = True
-            if not isinstance(self._ask(at, min(share, steps - self.nodes), left), Feasible):
+            asked, before = True, self.nodes
+            found = self._ask(at, min(share, steps - self.nodes), left)
+            if isinstance(found, OutOfBudget) and self.nodes - before >= DIVES * len(self.problem):
+                rest = Deadline(None if seconds is None else max(deadline.left, 0.0) / 2)
+                self._dive(min(self.nodes - before, steps - self.nodes), rest)
+            if not isinstance(found, Feasible):
                 below = at + 1
                 if self.lower < below and self.size - below <= self.size // 1000:
                     share, below = 2 * share, self.lower
@@ -283,6 +297,22 @@ class _Ladder:
         elif isinstance(found, Infeasible):
             self.lower = capacity + 1
         return found
+
+    def _dive(self, steps: int, deadline: Deadline) -> None:
+        """Look for smaller plans by dives, of which ranks are kept from one time to the next."""
+        if self.decide is not decide or self.lower >= self.size:
+            return
+        reduced = merged(self.problem)
+        known = self.dives.conflicts if self.dives else conflicts(reduced.problem)
+        self.dives = self.dives or Dives(known, 0)
+        size, bound = -(-self.size // known.unit), -(-self.lower // known.unit)
+        found, nodes = self.dives.lowered(size, bound, steps, deadline)
+        self.nodes += nodes
+        if found is not None:
+            plan = _in_bytes(known, reduced.problem, found)[reduced.stands_for]
+            needed = arena_size(self.problem, plan)
+            if needed < self.size:
+                self.offsets, self.size = tuple(plan.tolist()), needed
 
     def _search_locally(self, steps: int, deadline: Deadline) -> None:
         """Start from what local search finds, where it takes less."""

@@ -13,67 +13,73 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
-from attrs import define, field, frozen
+from attrs import define, field
 from numpy.typing import NDArray
 
 from nnc_func.engine.allocators.deadlines import Deadline
-from nnc_func.engine.allocators.exact.conflicts import Conflicts
+from nnc_func.engine.allocators.exact.ranking import MOST_COUNTED, TOP, Ranking
 from nnc_func.engine.allocators.problems.conversion import Integers
-from nnc_func.engine.allocators.problems.fields import FREE
 
-FAR = 1 << 62  # above all offsets; no overflow with a size added
-Choose = Callable[[Integers, Integers, Integers], int]
+OFTEN = 4  # turns between two looks at the clock
+PACKED = 256  # places of a table of sections from which on it is made anew where half of its buffers have a place
+FAR = 1 << 30  # crossings of what is never cut
+Keys = NDArray[Any]
+Choose = Callable[[Keys, Keys, Keys], int]
 
 
-def least_slack(candidates: Integers, slack: Integers, floor: Integers) -> int:
+def least_slack(candidates: Keys, slack: Keys, floor: Keys) -> int:
     """The section where one buffer can come next, else that with the least to waste; the lowest of these."""
-    return _least(np.where(candidates == 1, -1, slack), floor)
+    alone = (candidates == 1).nonzero()[0]
+    return _first(alone if len(alone) else _lowest(slack), floor)
 
 
-def lowest_floor(candidates: Integers, slack: Integers, floor: Integers) -> int:
+def lowest_floor(candidates: Keys, slack: Keys, floor: Keys) -> int:
     """The lowest section, of those where one buffer can come next, else of all; that with the fewest candidates."""
-    return _least(candidates != 1, floor, candidates)
+    alone = (candidates == 1).nonzero()[0]
+    return _first(alone, floor) if len(alone) else _first(_lowest(floor), candidates)
 
 
-def fewest_candidates(candidates: Integers, slack: Integers, floor: Integers) -> int:
+def fewest_candidates(candidates: Keys, slack: Keys, floor: Keys) -> int:
     """The section with the fewest candidates; that with the least to waste, and the lowest, of these."""
-    return _least(candidates, slack, floor)
+    among = _lowest(candidates - 1)  # none is the most: there are no bytes below none
+    return _first(among[_lowest(slack[among])], floor)
 
 
-def _least(*keys: NDArray[np.bool_] | Integers) -> int:
-    among = (keys[0] == keys[0].min()).nonzero()[0]
-    for key in keys[1:]:
-        if len(among) > 1:
-            values = key[among]
-            among = among[values == values.min()]
-    return int(among[0])
-
-
-def ranks(conflicts: Conflicts, order: str) -> Integers:
-    """Ranks by a static order: letters of T load of the fullest section, W width in sections, A area, Z size."""
-    width = conflicts.alive.sum(axis=0)
-    fullest = np.where(conflicts.alive, conflicts.loads[:, None], 0).max(axis=0)
-    keys = {"T": fullest, "W": width, "A": width * conflicts.sizes.astype(np.float64), "Z": conflicts.sizes}
-    by = np.lexsort([-keys[letter] for letter in reversed(order)])  # stable: ties go by number
-    found = np.empty(len(by), np.int64)
-    found[by] = np.arange(len(by))
+def _lowest(key: Keys) -> Integers:
+    found: Integers = (key == key[key.argmin()]).nonzero()[0]
     return found
 
 
-@frozen
+def _first(among: Integers, key: Keys) -> int:
+    """The first with the least key."""
+    return among.item(key[among].argmin() if len(among) > 1 else 0)
+
+
+@define(eq=False)
 class Scope:
     """Sections ``begin`` to ``end`` that no buffer without a place connects with others.
 
     Attributes
     ----------
+    count
+        Buffers without a place when it was cut off.
+    sections, table
+        Of a `Ranking`.
+    packed
+        How many without a place are in the table; zero: it is too small to be made anew.
     depth
-        Of the node whose placement cut them off, and which is wrong if they have no room; None: of the last node.
+        Of the node whose placement cut it off, and which is wrong if they have no room; None: of the last node.
     """
 
     begin: int
     end: int
+    count: int
+    sections: Integers
+    table: NDArray[np.intp]
+    packed: int
     depth: int | None = None
 
 
@@ -81,27 +87,17 @@ class Scope:
 class Node:
     """What has a place, and what was ruled out."""
 
-    offsets: Integers  # the place, or the least possible one
-    free: NDArray[np.bool_]  # without a place
-    marked: NDArray[np.bool_]  # not there, unless something comes under it
-    loads: Integers  # of those without a place
-    crossing: Integers  # how many of those without a place cross the start of each section
+    least: Keys  # the least possible offset of each that has no place
+    marked: NDArray[np.bool_] | None  # not there, unless something comes under it
+    highest: Keys  # where the next one of each section may lie at most
+    crossing: Keys  # how many of those without a place cross the start of each section
+    left: int  # without a place in the scope
     scope: Scope
+    is_cut: bool  # perhaps nobody crosses from one section to the next somewhere
     waiting: tuple[Scope, ...] = ()
+    depth: int | None = None  # as of the scope, in its first node
     chosen: int = -1
-    alone: bool = False  # nothing else can be chosen here
-
-    def placed(self) -> Node:
-        """A copy to place the next buffer in."""
-        return Node(
-            self.offsets.copy(),
-            self.free.copy(),
-            self.marked.copy(),
-            self.loads.copy(),
-            self.crossing.copy(),
-            self.scope,
-            self.waiting,
-        )
+    offset: int = 0
 
 
 @define(eq=False)
@@ -110,27 +106,32 @@ class Search:
 
     Attributes
     ----------
-    outcome
-        Offsets; False: there are none; None: not known within the limit.
+    ranking
+        Of the buffers, with the capacity.
+    choose
+        The section in which the next one is placed: given how many can come next in each, what each has to waste, and
+        its least offset. A section in which all have a place has none who can come next, and the rest is the greatest.
     nodes
         Buffers that were placed.
+    deepest
+        The most that had a place at one time, where somebody else had none.
     """
 
-    conflicts: Conflicts
-    capacity: int
+    ranking: Ranking
     choose: Choose
-    rank: Integers
     nodes: int = 0
+    deepest: int = 0
     stack: list[Node] = field(factory=list)
 
     def run(self, limit: int, deadline: Deadline) -> Integers | bool | None:
         """Offsets, in units; False: there are none; None: not known after `limit` nodes, or at the deadline."""
         self.stack.clear()
-        done = self._enter(self._root())
+        done, turn = self._enter(self._root()), 0
         while done is None:
             if not self.stack:
                 return False
-            if self.nodes >= limit or deadline.is_over:
+            turn += 1
+            if self.nodes >= limit or (turn % OFTEN == 0 and deadline.is_over):
                 return None
             node = self.stack[-1]
             if self._chosen(node):
@@ -141,139 +142,181 @@ class Search:
         return done
 
     def _root(self) -> Node:
-        c = self.conflicts
-        first, last = c.spans
-        crossing = np.zeros(len(c.alive) + 1, np.int64)
-        np.add.at(crossing, first + 1, 1)
-        np.subtract.at(crossing, last + 1, 1)
-        starts = np.where(c.pins == FREE, 0, c.pins)
-        free = np.ones(len(c), np.bool_)
-        crossing = np.cumsum(crossing) if c.separable else np.full_like(crossing, FAR)
-        return Node(starts, free, ~free, c.loads.copy(), crossing, Scope(0, len(c.alive)))
+        r, c = self.ranking, self.ranking.conflicts
+        crossing = np.zeros(len(c.alive) + 1, np.int32)
+        np.add.at(crossing, r.first + 1, 1)
+        np.subtract.at(crossing, r.last + 1, 1)
+        crossing = np.cumsum(crossing, dtype=np.int32) if c.separable else np.full_like(crossing, FAR)
+        least = r.starts()
+        scope = Scope(0, len(c.alive), len(r), *r.table(0, len(c.alive), least != r.never), len(r))
+        return Node(least, None, (TOP - c.loads).astype(r.dtype), crossing, len(r), scope, True)
 
     def _enter(self, node: Node) -> Integers | None:
         """Go on with this node in the next scope; the offsets where there is none."""
+        if node.left and not node.is_cut and 2 * node.left > node.scope.packed:  # as most often: in the same scope
+            self.stack.append(node)
+            return None
         scopes = self._parts(node) + node.waiting
         if not scopes:
-            return node.offsets
-        node.scope, node.waiting = scopes[0], scopes[1:]
+            return self._offsets()
+        scope = scopes[0]
+        node.depth = None if scope is node.scope else scope.depth
+        if scope is not node.scope:
+            node.left = scope.count
+        node.scope, node.waiting = scope, scopes[1:]
         self.stack.append(node)
         return None
 
+    def _offsets(self) -> Integers:
+        """Of all, by their numbers among the conflicts."""
+        r = self.ranking
+        found = np.zeros(len(r), np.int64)
+        found[r.order[[node.chosen for node in self.stack]]] = [node.offset - r.zero for node in self.stack]
+        return found
+
     def _parts(self, node: Node) -> tuple[Scope, ...]:
         """What is still to be placed in the scope of a node, cut where nobody crosses: the most buffers first."""
-        begin, end = node.scope.begin, node.scope.end
-        if node.crossing[begin + 1 : end].all():  # as most often
-            return (Scope(begin, end),) if node.loads[begin:end].any() else ()
-        cuts = np.flatnonzero(node.crossing[begin + 1 : end] == 0) + begin + 1
-        edges = [begin, *cuts.tolist(), end]
-        found = [(b, e) for b, e in pairwise(edges) if node.loads[b:e].any()]
-        if len(found) == 1:
-            return (Scope(*found[0]),)
-        first = self.conflicts.spans[0]
-        inside = first[node.free]
-        found.sort(key=lambda part: (-int(((inside >= part[0]) & (inside < part[1])).sum()), part))
-        return tuple(Scope(b, e, len(self.stack) - 1) for b, e in found)
+        if not node.left:
+            return ()
+        scope = node.scope
+        begin, end = scope.begin, scope.end
+        if node.is_cut:
+            some = (node.highest[begin:end] != TOP).nonzero()[0]  # sections in which somebody has no place
+            begin, end = begin + some.item(0), begin + some.item(-1) + 1
+            cuts = (node.crossing[begin + 1 : end] == 0).nonzero()[0]
+            if len(cuts):
+                edges = [begin, *(cuts + begin + 1).tolist(), end]
+                return self._cut(node, edges)
+        if 2 * node.left > scope.packed:
+            return (scope,)
+        return (self._scope(node, begin, end, node.left, None),)
+
+    def _cut(self, node: Node, edges: list[int]) -> tuple[Scope, ...]:
+        """What is still to be placed between some edges, the most buffers first."""
+        first = self.ranking.first[(node.least[:-1] != self.ranking.never).nonzero()[0]]
+        counts = np.bincount(np.searchsorted(edges, first, side="right"), minlength=len(edges) + 1)[1:-1].tolist()
+        found = sorted((-n, b, e) for n, (b, e) in zip(counts, pairwise(edges), strict=True) if n)
+        return tuple(self._scope(node, b, e, -n, len(self.stack) - 1) for n, b, e in found)
+
+    def _scope(self, node: Node, begin: int, end: int, count: int, depth: int | None) -> Scope:
+        """Some sections of the scope of a node."""
+        before = node.scope
+        first, last = before.sections.searchsorted((begin, end)).tolist()
+        if len(before.table) * (last - first) < PACKED:
+            table = np.ascontiguousarray(before.table[:, first:last])
+            return Scope(begin, end, count, before.sections[first:last], table, 0, depth)
+        made = self.ranking.table(begin, end, node.least != self.ranking.never)
+        return Scope(begin, end, count, *made, count, depth)
 
     def _back(self) -> None:
         """Leave the last node, which has no answer, for the one to blame: its chosen buffer lies elsewhere."""
+        r = self.ranking
+        self.deepest = max(self.deepest, len(self.stack))
         while True:
-            depth = self.stack[-1].scope.depth
+            depth = self.stack[-1].depth
             del self.stack[len(self.stack) - 1 if depth is None else depth + 1 :]
             if not self.stack:
                 return
             node = self.stack[-1]
-            if not node.alone:
-                node.marked |= node.free & (self.conflicts.twins == self.conflicts.twins[node.chosen])
-                return
+            free = node.least != r.never
+            if r.pinned[node.chosen] or not (r.conflicting[node.chosen] & free).any():
+                continue  # nothing else can be chosen there
+            ruled_out = free & (r.twins == r.twins[node.chosen])
+            node.marked = ruled_out if node.marked is None else node.marked | ruled_out
+            return
 
     def _chosen(self, node: Node) -> bool:
         """Choose a buffer to place, and whether there is one: nobody without a place fits under it."""
-        least = self._least_offsets(node)
+        r, scope = self.ranking, node.scope
+        least = node.least if node.marked is None else self._least_offsets(node, node.marked)
         if least is None:
             return False
-        members, starts, lengths = self.conflicts.members
-        begin, end = node.scope.begin, node.scope.end
-        first = int(starts[begin])
-        inside, edges = members[first : starts[end]], starts[begin:end] - first
-        offsets = least.take(inside)
-        floor = np.minimum.reduceat(offsets, edges)
-        highest = self.capacity - node.loads[begin:end]  # where the next one of each section may lie
-        some = (floor < FAR).nonzero()[0]
-        slack = highest - floor
-        if slack[some].min(initial=0) < 0:
+        tops = least + r.sizes  # of who has a place below all others, by wrapping around
+        if tops[tops.argmax()] > TOP:
             return False
-        can = offsets <= highest.repeat(lengths[begin:end])
-        candidates = np.add.reduceat(can, edges, dtype=np.int64)
-        section = int(some[self.choose(candidates[some], slack[some], floor[some])])
-        at = slice(int(edges[section]), int(edges[section]) + int(lengths[begin + section]))
-        there = inside[at][can[at]]
-        node.chosen = self._under(self._first(there, least), least)
-        node.offsets[node.chosen] = least[node.chosen]
-        pinned = self.conflicts.pins[node.chosen] != FREE
-        node.alone = bool(pinned or not (self.conflicts.conflicting[node.chosen] & node.free).any())
+        table = scope.table
+        offsets = least.take(table, mode="wrap")  # the fastest: none is outside
+        floor = np.minimum.reduce(offsets, axis=0)
+        highest = node.highest.take(scope.sections)
+        slack = highest - floor
+        if slack[slack.argmin()] < 0:
+            return False
+        can = (offsets <= highest).view(np.uint8)
+        candidates = np.add.reduce(can, axis=0, dtype=np.uint8 if len(table) <= MOST_COUNTED else np.uint32)
+        section = self.choose(candidates, slack, floor)
+        chosen = self._under(table.item(offsets[:, section].argmin(), section), least)
+        node.chosen, node.offset = chosen, least.item(chosen)
         return True
 
-    def _first(self, among: Integers, least: Integers) -> int:
-        """The lowest, and of these the first by rank."""
-        offsets = least[among]
-        low = among[offsets == offsets.min()]
-        return int(low[self.rank[low].argmin()]) if len(low) > 1 else int(low[0])
-
-    def _under(self, chosen: int, least: Integers) -> int:
+    def _under(self, chosen: int, least: Keys) -> int:
         """The buffer, or one that fits under it, or under that one, and so on: nobody fits under the last."""
-        tops = least + self.conflicts.sizes
-        while True:
-            under = (self.conflicts.conflicting[chosen] & (tops <= least[chosen])).nonzero()[0]
-            if not len(under):
+        r = self.ranking
+        while (offset := least.item(chosen)) > r.zero:
+            fits = least <= offset - r.sizes
+            fits &= r.conflicting[chosen]
+            if not fits[fits.argmax()]:
                 return chosen
-            chosen = self._first(under, least)
+            under = fits.nonzero()[0]
+            chosen = under.item(least[under].argmin())
+        return chosen
 
-    def _least_offsets(self, node: Node) -> Integers | None:
-        """The least offset that each buffer without a place can have, `FAR` for those with one; None: no room.
+    def _least_offsets(self, node: Node, marked: NDArray[np.bool_]) -> Keys | None:
+        """The least offset that each buffer without a place can have, `never` for those with one; None: no room.
 
         A marked buffer lies on top of another one that has no place yet: the shortest way there from those that may
         lie where they are.
         """
-        c = self.conflicts
-        least = np.where(node.free & ~node.marked, node.offsets, FAR)
-        if node.marked.any():
-            marked = np.flatnonzero(node.marked)
-            tops = least + c.sizes
-            under = np.where(c.conflicting[marked], np.minimum(tops, FAR), FAR).min(axis=1)
-            among = c.conflicting[np.ix_(marked, marked)]
-            while True:
-                at = self._aligned(under, marked)
-                lower = np.minimum(under, np.where(among, (at + c.sizes[marked]), FAR).min(axis=1))
-                if (lower == under).all():
-                    break
-                under = lower
-            least[marked] = at
-        if ((least > self.capacity - c.sizes) & node.free).any():
+        r, some = self.ranking, marked.nonzero()[0]
+        least = node.least.copy()
+        least[some] = r.never
+        conflicting, tops = r.conflicting[some], np.minimum(least, r.roof) + r.sizes
+        under = np.minimum.reduce(np.where(conflicting, tops, r.never), axis=1)
+        at = self._aligned(under, some)
+        while len(some) > 1:
+            tops = np.minimum(at, r.roof[some]) + r.sizes[some]
+            lower = np.minimum(under, np.minimum.reduce(np.where(conflicting[:, some], tops, r.never), axis=1))
+            if (lower == under).all():
+                break
+            under = lower
+            at = self._aligned(under, some)
+        if at[at.argmax()] == r.never:
             return None
+        least[some] = at
         return least
 
-    def _aligned(self, offsets: Integers, of: Integers | NDArray[np.bool_]) -> Integers:
-        steps = self.conflicts.alignments[of]
-        found: Integers = np.where(offsets >= FAR, FAR, -(-np.minimum(offsets, FAR) // steps) * steps)
-        return found
+    def _aligned(self, offsets: Keys, of: Integers) -> Keys:
+        r = self.ranking
+        if r.conflicts.is_plain:
+            return offsets
+        steps = r.steps[of]
+        found = -(-(np.minimum(offsets, TOP) - r.zero) // steps) * steps + r.zero
+        return np.where(offsets > TOP, offsets, found).astype(r.dtype)
 
     def _place(self, node: Node) -> Node:
         """The chosen buffer has its place, and the others that conflict with it lie above."""
-        c, i, made = self.conflicts, node.chosen, node.placed()
-        made.free[i] = False
-        above, top = c.conflicting[i] & made.free, int(made.offsets[i] + c.sizes[i])
-        if c.is_plain:
-            above &= made.offsets < top
-            made.offsets[above] = top
-            made.marked[above] = False
+        r, i = self.ranking, node.chosen
+        top = node.offset + r.sizes.item(i)
+        if r.conflicts.is_plain:
+            least = r.rise(i) + top
+            np.maximum(least, node.least, out=least)
         else:
-            raised = self._aligned(np.full(int(above.sum()), top), above)
-            lower = made.offsets[above] < raised
-            hurt = np.flatnonzero(above)[lower]
-            made.offsets[hurt] = np.where(c.pins[hurt] == FREE, raised[lower], FAR - 1)
-            made.marked[hurt] = False
-        made.loads -= c.sections[i] * c.sizes[i]
-        first, last = c.spans
-        made.crossing[first[i] + 1 : last[i] + 1] -= 1
-        return made
+            least = node.least.copy()
+            above = r.conflicting[i].nonzero()[0]
+            raised = self._aligned(np.full(len(above), top, r.dtype), above)
+            hurt = least[above] < raised
+            above = above[hurt]
+            least[above] = np.where(r.pinned[above], TOP + 1, raised[hurt])
+        least[i] = r.never
+        marked = node.marked
+        if marked is not None:
+            marked = marked & (least == node.least)
+            if not marked.any():
+                marked = None
+        crossing, is_cut = node.crossing, False
+        begin, end = r.first.item(i) + 1, r.last.item(i) + 1
+        if begin < end:
+            crossing = crossing.copy()
+            crossed = crossing[begin:end]
+            crossed -= 1
+            is_cut = not crossed[crossed.argmin()]
+        return Node(least, marked, node.highest + r.load(i), crossing, node.left - 1, node.scope, is_cut, node.waiting)

@@ -152,7 +152,7 @@ class Descents:
             offset = flat[at] & mask
             found[at] = offset
             flat[at] = self._never
-            self._above.take(chosen, axis=0, out=raised)
+            self._above.take(chosen, axis=0, out=raised, mode="clip")
             raised += offset[:, None]
             if self._steps is not None:
                 raised //= -self._steps

@@ -1,0 +1,103 @@
+"""Ranks are searched by how deep they lead: dives that all but never go back, of which the deepest are changed.
+
+Where no order that is known beforehand leads to a plan, going back seldom helps, as what is wrong was chosen long
+before. A dive takes as long as some hundred buffers that are placed, and says by how many it places before somebody
+has no room, how good its rank is, even where it finds no plan. So ranks are kept and changed as local search does it.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nnc_func.engine.allocators.deadlines import Deadline
+from nnc_func.engine.allocators.exact.conflicts import Conflicts
+from nnc_func.engine.allocators.exact.ranking import Ranking
+from nnc_func.engine.allocators.exact.search import Search, fewest_candidates, least_slack, lowest_floor
+from nnc_func.engine.allocators.problems.conversion import Integers
+
+CHOICES = (least_slack, lowest_floor, fewest_candidates)
+KEPT = 12  # ranks
+FRESH = 0.15  # chance of a rank that is drawn anew
+BACK = 8  # a part of the buffers that a dive may place in vain
+APART = 4  # a part of what is between the bound and the smallest plan by which the next one is to be smaller
+LESS = 30  # buffers by which ranks of earlier plans count as less deep than those of the last
+NOISE = (0.035, 0.07, 0.2)  # of a drawn rank, as a part of all ranks
+MOVED, FAR = (0.02, 0.1, 0.3), (0.07, 0.35)  # what part of a rank is changed, and by how much
+
+
+class Dives:
+    """The ranks that are kept of one problem, the deepest first.
+
+    A rank is a number for each buffer, the greatest first. A drawn one mixes three: the load of the fullest section,
+    the number of sections, and the size, each by its place in their order. Deterministic for a seed.
+
+    Examples
+    --------
+    >>> from nnc_func.engine.allocators.base import Problem
+    >>> from nnc_func.engine.allocators.exact.conflicts import conflicts
+    >>> dives = Dives(conflicts(Problem([2, 1, 2, 1], [0, 1, 2, 0], [2, 3, 3, 1], alignment=1)), seed=0)
+    >>> found, nodes = dives.lowered(size=5, bound=3, steps=100, deadline=Deadline(None))
+    >>> int((found + dives.conflicts.sizes).max())
+    3
+    """
+
+    def __init__(self, conflicts: Conflicts, seed: int) -> None:
+        self.conflicts, self.draw = conflicts, Random(seed)
+        fullest = np.where(conflicts.alive, conflicts.loads[:, None], 0).max(axis=0)
+        self.orders = [_places(key) for key in (fullest, conflicts.alive.sum(axis=0), conflicts.sizes)]
+        self.kept: list[tuple[int, NDArray[np.float64], int]] = []  # how deep, the rank, and the choice of sections
+
+    def lowered(self, size: int, bound: int, steps: int, deadline: Deadline) -> tuple[Integers | None, int]:
+        """The offsets of the smallest plan below a size that is found, in units; and how many buffers were placed.
+
+        Each plan is to be smaller than the last one by a quarter of what is between it and the bound.
+        """
+        best: Integers | None = None
+        nodes, count = 0, len(self.conflicts)
+        while size > bound and nodes < steps and not deadline.is_over:
+            rank, choice = self._next()
+            order = np.argsort(-rank, kind="stable")
+            target = size - max(1, (size - bound) // APART)
+            search = Search(Ranking(self.conflicts, target, order), CHOICES[choice])
+            found = search.run(min(count + count // BACK + 1, steps - nodes), deadline)
+            nodes += max(search.nodes, 1)
+            if found is False:
+                bound = max(bound, target + 1)
+                continue
+            depth = search.deepest
+            if not isinstance(found, bool) and found is not None:
+                best, depth = found, count
+                size = int((found + self.conflicts.sizes).max())
+                self.kept = [(deep - LESS, *rest) for deep, *rest in self.kept]  # type: ignore[misc]
+            self.kept.append((depth, rank, choice))
+            self.kept.sort(key=lambda kept: -kept[0])
+            del self.kept[KEPT:]
+        return best, nodes
+
+    def _next(self) -> tuple[NDArray[np.float64], int]:
+        """A rank that is drawn, or one of those that are kept, changed; and how sections are chosen."""
+        draw, count = self.draw, len(self.conflicts)
+        if len(self.kept) < KEPT or draw.random() < FRESH:
+            rank = sum(draw.random() * order for order in self.orders) + draw.choice(NOISE) * self._noise(count)
+            return rank, draw.randrange(len(CHOICES))
+        _, rank, choice = self.kept[min(draw.randrange(KEPT), draw.randrange(KEPT))]
+        part, far = draw.choice(MOVED), draw.choice(FAR)
+        moved = np.array([draw.random() < part for _ in range(count)])
+        rank = rank.copy()
+        rank[moved] += far * self._noise(int(moved.sum()))
+        return rank, draw.randrange(len(CHOICES)) if draw.random() < 0.1 else choice
+
+    def _noise(self, count: int) -> NDArray[np.float64]:
+        """Numbers between -1 and 1, the more seldom the farther from zero."""
+        return np.array([self.draw.random() + self.draw.random() - 1 for _ in range(count)])
+
+
+def _places(key: NDArray[Any]) -> NDArray[np.float64]:
+    """The place of each in the order of a key, from 0 to 1."""
+    found = np.empty(len(key))
+    found[np.argsort(key, kind="stable")] = np.arange(len(key))
+    return found / max(1, len(key) - 1)
