@@ -265,14 +265,21 @@ for stack in (eager, lazy):
 # `jit(control_flow=True)` makes them branches and loops where a tensor decides. A block is traced on the objects that
 # there are, so that each name of a list, a dict, an attribute or a tensor sees what is written into it. Which tensor a
 # name is may be decided by a tensor: what is written into it is written into that one. Which *list* it is may not, if
-# it is written into, nor which array of NumPy: that is refused, with file and line. So is what no tensor can be, such as
-# a text, where it is read after a tensor has decided it; a number that a tensor decides, as a key of a dict; an iterator
-# from which a block takes. A `try` of your own hides none of that.
+# it is written into, nor which array of NumPy: that is refused, with file and line. So is what no tensor can be, such
+# as a text, where it is read after a tensor has decided it; a number that a tensor decides, as a key of a dict, or in a
+# text that is looked into; an iterator from which a block takes; a tensor that a loop appends, and that is written into
+# later. A `try` of your own hides none of that.
 #
 # A number that a tensor decides takes the dtype of what it meets, and is an `int` or a `float` for `isinstance`, as in
-# Python. Three things are other than in Python. Blocks are traced whether they are taken or not, so printing, files and
-# whatever no Python object holds happens while they are. Such numbers have 64 bits, and nothing is raised where Python
-# would (`7 // 0`). And what a function, not an operator, computes of one is a tensor.
+# Python. A variable may be None before a loop, and `x is None` is then a tensor; who reads it where it is None, or where
+# the loop that assigns it first went no time, gets a RunError with its name and line. An error of Python on a side that
+# is not taken says that both are traced.
+#
+# Some things are other than in Python. Blocks are traced whether they are taken or not, so printing, files and whatever
+# no Python object holds happens while they are. Numbers that a tensor decides have 64 bits, and nothing is raised where
+# Python would (`7 // 0`). What code computes of one that is not converted is a tensor with a dtype of its own: functions
+# of libraries, what is left to Python with a warning, and what Python itself calls, such as `__init__`, `__add__`,
+# `__enter__` and the bodies of classes.
 
 
 @lazy.jit(control_flow=True)
@@ -301,7 +308,6 @@ try:
 except nnc.errors.UndefinedVariableError as error:
     said = str(error)
 assert "kind is 'small' where the condition" in said
-
 
 
 @lazy.jit(control_flow=True)

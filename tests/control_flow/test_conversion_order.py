@@ -237,6 +237,56 @@ def of_a_kind(xs: Any) -> Any:
     return xs * (2.0 if hasattr(n, "shape") else 3.0)
 
 
+def an_integrator(xs: Any) -> Any:
+    place = speed = 0.0
+    for x in xs:
+        place += speed
+        speed += x[0]
+    return xs * place
+
+
+def but_the_first(xs: Any) -> Any:
+    first, total, size = True, 0, 0
+    for x in xs:
+        if not first:
+            total += x[0]
+        first = False
+        if x.sum() > 0:
+            size += 1
+        elif size > 0:
+            total += x[1]
+    return xs * total
+
+
+def a_continued_fraction(xs: Any) -> Any:
+    h0, h1 = 0, 1
+    for x in xs:
+        h0, h1 = h1, x[0] * h1 + h0
+    a = b = 0.0
+    for x in xs:
+        for _ in range(2):
+            a += b
+        b = x[1]
+    return xs * h1 + a
+
+
+def exchanged_three(xs: Any) -> Any:
+    a, b, c = 1, 2.0, 3
+    for x in xs:
+        a, b, c = b + 1, c * 2, x[0] + a
+    return xs * a + b - c
+
+
+def the_truth_of_numbers(xs: Any) -> Any:
+    y, n = xs[0] * 0, 0
+    for x in xs:
+        n += 1  # noqa: SIM113
+        if (n and x[0] > 0) or not (x[1] or n > 5):
+            y = y + x
+        y = y * (2 if x[0] and y[0] else 3)
+    return y
+
+
 def two_names_of_one_list(xs: Any) -> Any:
     current = [xs[0]]
     previous = current
@@ -288,7 +338,7 @@ class State:
 
 def a_state_that_is_replaced(xs: Any) -> Any:
     s = State(xs[0] * 1)
-    while s.x.sum() < 20:
+    while s.step < 4 + xs[0, 0] * 0:
         s = replace(s, x=s.x * 2 + 1, step=s.step + 1)
         if s.x.sum() > 10:
             s = replace(s, x=s.x + 1)
@@ -310,6 +360,7 @@ RIGHT = [
     a_function_of_that_name, rows_of_numbers, a_list_of_numbers_beside, within_a_lambda, by_functions_of_python,
     one_of_several, a_property_is_not_read, of_a_kind,
     a_state_that_is_replaced, two_names_of_one_list, the_best_so_far, rows_that_begin_as_one, one_list_after_each_time,
+    an_integrator, but_the_first, a_continued_fraction, exchanged_three, the_truth_of_numbers,
 ]  # fmt: skip
 GIVEN = [np.arange(6.0).reshape(3, 2), -np.arange(6.0).reshape(3, 2) - 1]
 

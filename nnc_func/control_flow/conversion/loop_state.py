@@ -24,7 +24,7 @@ from nnc_func.control_flow.conversion.loop_pairs import (
     carried_pairs,
     one_with,
 )  # fmt: skip
-from nnc_func.control_flow.conversion.number_kinds import alike, common_kind, kind_of, stands_for
+from nnc_func.control_flow.conversion.number_kinds import alike, common_kind, is_number, kind_of, stands_for
 from nnc_func.control_flow.conversion.objects import Objects, Opaque, Variables, content, is_same
 from nnc_func.control_flow.conversion.optionals import begun, first, promoted
 from nnc_func.control_flow.conversion.values import Held, Rows, Undefined, moving, of_fields, same
@@ -103,6 +103,7 @@ class LoopState:
         self.parted: set[int] = set()  # containers that are one in several places, but not at later times
         self.kinds: dict[Key, Any] = {}  # of leaves, of which kind of number they are; None: of none
         self.appended: Any = None
+        self.dtypes: dict[Key, Any] = {}  # of leaves that are no number after a time
         self.kept: set[Key] = set()  # leaves that are at the end of a time what they are at its beginning
         self.objects, self.arrays = objects, arrays
         self.contents = objects.contents()
@@ -160,6 +161,10 @@ class LoopState:
         """Truth values that are carried: that of the first time, and those of pairs that have their own."""
         shared = [(FIRST, FIRST)] if any(p.when in (FIRST, LATER) for p in self.pairs.values()) else []
         return [*shared, *(key for key, pair in self.pairs.items() if pair.when == OWN)]
+
+    def keys(self) -> list[Key]:
+        """Of the first leaves of what is carried, which they are."""
+        return [(*slot.key, i) for slot in self.slots for i in slot.moving]
 
     def leaves(self) -> tuple[list[Any], list[str]]:
         """What the loop begins with, and how messages call it."""
@@ -313,7 +318,7 @@ class LoopState:
         return [*(alike(x) if isinstance(x, Tensor) else x for x in values), *bits]
 
     def _number(self) -> None:
-        """Note which kind of number each leaf is at all times.
+        """Note which kind of number each leaf is at all times, and which dtype it has where it is none.
 
         Raises
         ------
@@ -324,7 +329,10 @@ class LoopState:
         for slot in self.slots:
             for i in slot.moving:
                 key = (*slot.key, i)
-                kinds[key] = common_kind([self.kinds.get(key), kind_of(slot.end.leaves[i])])
+                end = slot.end.leaves[i]
+                kinds[key] = common_kind([self.kinds.get(key), kind_of(end)])
+                if not is_number(end):
+                    self.dtypes[key] = end.dtype
         if any(self.kinds.get(key) is not kind for key, kind in kinds.items()):
             self.kinds |= kinds
             raise AgainError

@@ -102,5 +102,5 @@ def common_dtype(dtypes: Iterable[Any], numbers: Iterable[Any]) -> Any:
     """
     dtypes, numbers = [*dtypes], [*numbers]
     if not dtypes:
-        return np.result_type(*(each.dtype if isinstance(each, Tensor) else each for each in numbers))
+        return np.result_type(*(each if type(each) in SCALARS else each.dtype for each in numbers))
     return np.result_type(*dtypes, *(LIKE[n.dtype.kind] if isinstance(n, Tensor) else n for n in numbers))

@@ -336,6 +336,10 @@ class Control:
         finally:
             _trying.reset(token)
 
+    def truth(self, value: Any) -> Any:
+        """What a test makes of an operand."""
+        return stands_for(truth(value), bool) if isinstance(value, Tensor) else value
+
     def negated(self, value: Any) -> Any:
         """``not``."""
         if not isinstance(value, Tensor):

@@ -37,6 +37,23 @@ class Variables(Carry):
     """What a loop carries, as leaves of variables; messages say where the loop stands."""
 
     where: Any = None
+    numbers: frozenset[int] = (
+        frozenset()
+    )  # leaves that are numbers before the loop, which take the dtype they have after
+
+    def avals(self, dtypes: Sequence[Any], growing: Growing = None) -> list[Aval]:
+        """Avals of the leaves; those of numbers with these dtypes."""
+        found = super().avals(dtypes, growing)
+        return [a.having(dtype=dtypes[n]) if n in self.numbers else a for n, a in enumerate(found)]
+
+    def carriers(self, avals: Sequence[Aval]) -> list[Any]:
+        """What flows into the loop."""
+        found = super().carriers(avals)
+        for n in self.numbers:
+            leaf = self.leaves[n]
+            if isinstance(leaf, Tensor) and leaf.dtype != avals[n].dtype:
+                found[n] = self.stack.carrier(leaf.astype(avals[n].dtype))
+        return found
 
     def check(self, before: Sequence[Aval], after: Sequence[Any], growing: Growing = None) -> None:
         """Raise ControlFlowError where a leaf changes."""
@@ -219,7 +236,8 @@ class StagedLoop:
         leaves, paths = self.state.leaves()
         _, structure = flatten(dict.fromkeys(paths, 0), by_insertion=True)
         made = tuple([tensor_of(self.stack, leaf) for leaf in leaves])
-        return Variables(self.stack, made, structure, "the variable", where=self.where)
+        numbers = frozenset([n for n, _ in enumerate(self.state.keys()) if is_number(leaves[n])])
+        return Variables(self.stack, made, structure, "the variable", where=self.where, numbers=numbers)
 
     def _until_known(self, attempt: Callable[[], Any]) -> Any:
         """What an attempt gives that knows all that the loop carries."""
@@ -267,12 +285,11 @@ class StagedLoop:
         return self._finished(found[len(head) :])
 
     def _settled(self) -> tuple[Variables, TracedBody, list[Aval]]:
-        """What is carried, the body, and avals: a Python number takes the dtype that it has after it."""
+        """What is carried, the body, and avals: a number takes the dtype that it has after it."""
         carry = self._carry()
-        weak = [n for n, leaf in enumerate(carry.leaves) if type(leaf) in SCALARS]
-        dtypes: list[Any] = [np.result_type(x) if type(x) in SCALARS else None for x in carry.leaves]
+        dtypes: list[Any] = [np.result_type(x) if type(x) in SCALARS else x.dtype for x in carry.leaves]
         after: Sequence[Any] = ()
-        if weak:
+        if any(type(x) in SCALARS for x in carry.leaves):
             try:
                 avals = carry.avals(dtypes)
                 with trial():
@@ -283,18 +300,27 @@ class StagedLoop:
                 raise
             except Exception:  # what is wrong with tensors is said when it is traced with tensors
                 after = carry.avals(dtypes)
-            for n in weak:
-                dtypes[n] = _holding(carry.leaves[n], after[n].dtype)
-        for _ in range(2 + len(weak)):  # a number may be passed on from one variable to the next
+            dtypes = self._following(carry, dtypes, after)
+        for _ in range(2 + len(carry.numbers)):  # a number may be passed on from one variable to the next
             avals = carry.avals(dtypes)
             body, after = self.trace(avals)
-            changed = {n: _holding(carry.leaves[n], after[n].dtype) for n in weak}
-            if all(dtypes[n] == dtype for n, dtype in changed.items()):
+            found = self._following(carry, dtypes, after)
+            if found == dtypes:
                 break
-            for n, dtype in changed.items():
-                dtypes[n] = dtype
+            dtypes = found
         carry.check(avals, after)
         return carry, body, avals
+
+    def _following(self, carry: Variables, dtypes: Sequence[Any], after: Sequence[Any]) -> list[Any]:
+        """The dtypes with which numbers are carried: of what is no number after a time, or one that holds both."""
+        found, keys = [*dtypes], self.state.keys()
+        for n in carry.numbers:
+            strong, leaf = self.state.dtypes.get(keys[n]), carry.leaves[n]
+            if strong is not None:
+                found[n] = common_dtype([strong], [leaf])
+            else:
+                found[n] = common_dtype([], [np.dtype(after[n].dtype).type(0), leaf])
+        return found
 
     def _finished(self, found: Sequence[Any]) -> list[Any]:
         """The variables after the loop."""
@@ -336,11 +362,6 @@ class StagedLoop:
         with identities() as identical:
             self.state.appended.listed(self.held[n].name, before[count:], identical)
         return before
-
-
-def _holding(number: Any, dtype: Any) -> Any:
-    """The dtype; one that holds a Python number where this would not."""
-    return np.result_type(dtype, number)
 
 
 def _dtype_of(leaf: Any, before: Any) -> Any:

@@ -94,6 +94,7 @@ class Converter(ast.NodeTransformer):
         self.first: str | None = None
         self.lists: set[str] = set()
         self.stacked: set[str] = set()
+        self.tests: set[int] = set()
         self.results: set[str] = set()
         self.wanted: set[str] = set()
 
@@ -221,7 +222,7 @@ class Converter(ast.NodeTransformer):
             node.body, node.orelse = self._block(node.body), self._block(node.orelse)
             return node
         names, later = self.liveness.state(node, self.known)
-        test = self.visit(node.test)
+        test = self.visit(self._asks(node.test))
         then, other = self.names.fresh("then"), self.names.fresh("otherwise")
         made = [self._made(then, [], node.body, names, node), self._made(other, [], node.orelse, names, node)]
         lines = [node.body[0].lineno, node.orelse[0].lineno if node.orelse else node.lineno]
@@ -235,7 +236,7 @@ class Converter(ast.NodeTransformer):
         test, body = self.names.fresh("test"), self.names.fresh("body")
         lists, exchanged = self._appended(node, names), self._exchanged([*node.body, ast.Expr(node.test)], names)
         made = [
-            self._made(test, [], [self._at(ast.Return(node.test), node.test)], names, node.test),
+            self._made(test, [], [self._at(ast.Return(self._asks(node.test)), node.test)], names, node.test),
             self._made(body, [], node.body, names, node),
         ]
         return self._dispatched(node, made, names, "loop_while", [
@@ -432,11 +433,25 @@ class Converter(ast.NodeTransformer):
             return self._leave(node, ":= in an operand of and, or")
         name = "both" if isinstance(node.op, ast.And) else "either"
         simple = [all(isinstance(n, SIMPLE) for n in ast.walk(each)) for each in node.values]
+        is_test = id(node) in self.tests
         values = [self.visit(each) for each in node.values]
+        values = [self._call("truth", [each], node) if is_test else each for each in values]
         found = values[0]
         for each, cheap in zip(values[1:], simple[1:], strict=True):
             found = self._call(name, [found, self._later(each), ast.Constant(cheap)], node)
         return found
+
+    def _asks(self, test: ast.expr) -> ast.expr:
+        """A test, of which truth alone is asked: that of its operands, too."""
+        waiting = [test]
+        while waiting:
+            each = waiting.pop()
+            self.tests.add(id(each))
+            if isinstance(each, ast.BoolOp):
+                waiting += each.values
+            elif isinstance(each, ast.UnaryOp) and isinstance(each.op, ast.Not):
+                waiting.append(each.operand)
+        return test
 
     def visit_BinOp(self, node: ast.BinOp) -> Any:
         """``a * b``: a number that a tensor decides may be one of them."""
@@ -448,6 +463,8 @@ class Converter(ast.NodeTransformer):
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> Any:
         """`not`, and ``-a``."""
+        if isinstance(node.op, ast.Not):
+            self._asks(node.operand)
         self.generic_visit(node)
         name = type(node.op).__name__
         if name in ONE and type(node.operand) is not ast.Constant:
@@ -488,6 +505,7 @@ class Converter(ast.NodeTransformer):
         """``a if test else b``."""
         if _binds(node.body) or _binds(node.orelse):
             return self._leave(node, ":= in a conditional expression")
+        self._asks(node.test)
         self.generic_visit(node)
         return self._call("choice", [node.test, self._later(node.body), self._later(node.orelse)], node)
 
