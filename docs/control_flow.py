@@ -271,15 +271,15 @@ for stack in (eager, lazy):
 # later. A `try` of your own hides none of that.
 #
 # A number that a tensor decides takes the dtype of what it meets, and is an `int` or a `float` for `isinstance`, as in
-# Python. A variable may be None before a loop, and `x is None` is then a tensor; who reads it where it is None, or where
-# the loop that assigns it first went no time, gets a RunError with its name and line. An error of Python on a side that
-# is not taken says that both are traced.
+# Python. A variable may be None before a loop, and `x is None` is then a tensor; who reads it where it is None, or
+# where the loop that assigns it first went no time, gets a RunError with its name and line. An error of Python on a
+# side that is not taken says that both are traced.
 #
-# Some things are other than in Python. Blocks are traced whether they are taken or not, so printing, files and whatever
-# no Python object holds happens while they are. Numbers that a tensor decides have 64 bits, and nothing is raised where
-# Python would (`7 // 0`). What code computes of one that is not converted is a tensor with a dtype of its own: functions
-# of libraries, what is left to Python with a warning, and what Python itself calls, such as `__init__`, `__add__`,
-# `__enter__` and the bodies of classes.
+# Some things are other than in Python. Blocks are traced whether they are taken or not, so printing, files and
+# whatever no Python object holds happens while they are. Numbers that a tensor decides have 64 bits, and nothing is
+# raised where Python would (`7 // 0`). What code computes of one that is not converted is a tensor with a dtype of its
+# own: functions of libraries, what is left to Python with a warning, and what Python itself calls, such as
+# `__init__`, `__add__`, `__enter__` and the bodies of classes.
 
 
 @lazy.jit(control_flow=True)
