@@ -242,7 +242,8 @@ class Control:
         """``owner.name``: a property of a user's is a function of his."""
         found = _property(owner, name)
         if found is None:
-            return kind_asked(owner) if name == "__class__" else getattr(owner, name)
+            is_kind = name == "__class__" and kind_of(owner) is not None
+            return kind_asked(owner) if is_kind else getattr(owner, name)
         return self.callee(found.fget)(_object(owner))
 
     def put(self, value: Any, owner: Any, name: str) -> None:
