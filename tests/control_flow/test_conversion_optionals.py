@@ -328,3 +328,59 @@ def test_what_no_time_reads_is_not_asked(stack: Any) -> None:
     assert compiled(np.array([-1.0, 5.0, 0.0])).item() == 0.0
     with pytest.raises(RunError, match="a variable is read that has no value"):
         compiled(np.array([-1.0, 5.0, 1.0])).numpy()
+
+
+def exchanged_while_none(t: Any, v: Any, w: Any) -> Any:
+    k = m = None
+    for _ in [0.1, v, w]:
+        if t > 0.5:
+            k = v * 2
+            continue
+        k, m = m, k
+    return v if m is None else w
+
+
+def exchanged_where_another_decides(t: Any, v: Any, w: Any) -> Any:
+    k = m = None
+    for _ in [0.1, v, w]:
+        if t > 0.5:
+            k = v * 2
+        if t < w:
+            k, m = m, k
+    return v if m is None else w
+
+
+def passed_on(t: Any, v: Any, w: Any) -> Any:
+    def same(x: Any) -> Any:
+        return x
+
+    k = None
+    if t > 0.5:
+        k = v * 2
+    kept = [k]
+    return v if kept[0] is None else w
+
+
+@each_stack
+@pytest.mark.parametrize("f", [exchanged_while_none, exchanged_where_another_decides, passed_on])
+def test_none_that_is_passed_on(stack: Any, f: Any) -> None:
+    jitted = stack.jit(f, control_flow=True)
+    for t in (0.2, 0.7):
+        for w in (0.1, 5.0):
+            assert float(np.asarray(jitted(np.float64(t), np.float64(3.0), np.float64(w)))) == f(t, 3.0, w)
+
+
+def behind_a_break(x: Any) -> Any:
+    for k in range(3):
+        if x.sum() > k:
+            break
+        y = x * 2
+    return y + 1
+
+
+@each_stack
+def test_what_is_first_assigned_behind_a_break_is_asked(stack: Any) -> None:
+    jitted = stack.jit(behind_a_break, control_flow=True)
+    assert np.asarray(jitted(np.full(2, -5.0))).tolist() == [-9.0, -9.0]
+    with pytest.raises(RunError, match="the variable y"):
+        np.asarray(jitted(np.full(2, 0.5)))

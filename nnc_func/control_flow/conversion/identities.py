@@ -110,6 +110,7 @@ class Identities:
         self.standing: dict[int, tuple[Any, int]] = {}  # of a time of a loop: what it is at its beginning, perhaps
         self.appended: dict[int, tuple[Tensor, str]] = {}  # to lists, by loops: there they are others
         self.inherited: dict[tuple[int, str], tuple[Any, Any]] = {}  # attributes that objects had by their class alone
+        self.optional: dict[int, tuple[Any, Any]] = {}  # what was read of variables that may be None, and these
         self.parted: dict[int, Part] = {}
 
     # --- tensors ----------------------------------------------------------------------------------------

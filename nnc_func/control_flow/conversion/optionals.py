@@ -6,6 +6,7 @@ a variable is read, the run asks whether it is there (see `present`).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +15,7 @@ from nnc_func.autodiff.traced import Traced
 from nnc_func.body import Body
 from nnc_func.control_flow.conversion.identities import Identities
 from nnc_func.control_flow.conversion.number_kinds import kind_of, stands_for
-from nnc_func.control_flow.conversion.values import Held, moving
+from nnc_func.control_flow.conversion.values import Held, Undefined, moving
 from nnc_func.engine.effects import numbers_of_times
 from nnc_func.graph.ops.branch import NOTHING, branch
 from nnc_func.graph.origin import attributed
@@ -120,6 +121,19 @@ def promoted(value: Any, like: Any, absent: Any = None) -> Any:
     return kind(promoted(value, like.value, absent), True) if is_plain(value) else value
 
 
+def missing(absent: Any, there: Any, unread: Any) -> tuple[Any, Any]:
+    """What has nothing behind a break or a continue, and the value of another side, as two that may have nothing.
+
+    Parameters
+    ----------
+    unread
+        What stands for a value that is never read: all that is known where it may be a list, or is what is returned.
+    """
+    if type(absent) is not Undefined or absent.name.startswith("_") or not (is_plain(there) or type(there) is Perhaps):
+        return unread, there
+    return Perhaps(unread, False), there if type(there) is Perhaps else Perhaps(there, True)
+
+
 def aligned(one: Any, two: Any, absent: Any) -> tuple[Any, Any]:
     """Two values of a variable, as two that may be None, or nothing, where one of them is that.
 
@@ -164,4 +178,15 @@ def present(value: Perhaps, name: str, where: str, known: Identities) -> Any:
         if isinstance(leaf, Tensor):  # who writes into one of them writes into the other
             for other, same in [(leaf, True), *known.partners(leaf)]:
                 known.relate(made, other, same)
-    return structure.build(found)
+    made = structure.build(found)
+    if type(value) is OrNone:
+        known.optional[id(made)] = (made, value)
+    return made
+
+
+def optional(values: Sequence[Any], names: Sequence[str], known: Identities) -> tuple[Any, ...]:
+    """Variables at the begin or the end of a block: what was read of one that may be None, and is passed on, may be."""
+    return tuple([
+        each if name.startswith("_") or "." in name else known.optional.get(id(each), (each, each))[1]
+        for each, name in zip(values, names, strict=True)
+    ])  # fmt: skip

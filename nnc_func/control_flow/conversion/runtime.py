@@ -166,7 +166,7 @@ class Control:
                 "whether they are taken or not: use ops.where and a check outside, or decide by a Python value"
             )
 
-    def matched(self, subject: Any, line: int) -> Any:
+    def matched(self, subject: Any, line: int, kinds: bool) -> Any:
         """What `match` decides by that has ``case True``, ``case False`` or ``case int()``.
 
         Raises
@@ -174,12 +174,14 @@ class Control:
         ControlFlowError
             It has a tensor of a truth value, which is neither of both.
         """
-        leaves = [leaf for leaf in flatten(subject)[0] if isinstance(leaf, Tensor)]
-        if any(leaf.dtype.kind == "b" or kind_of(leaf) is not None for leaf in leaves):
+        leaves, known = [leaf for leaf in flatten(subject)[0] if isinstance(leaf, Tensor)], known_identities()
+        doubtful = {} if known is None else known.optional
+        asked = [x for x in leaves if x.dtype.kind == "b" or kind_of(x) is not None] if kinds else []
+        if asked or any(id(x) in doubtful for x in leaves):
             with noting():
                 raise ControlFlowError(
-                    f"match at line {line} asks whether a tensor is True or False itself, or of which kind a number is "
-                    "that a tensor decides, which no tensor is: use if and else, or decide by a Python value"
+                    f"match at line {line} asks whether a tensor is True, False or None itself, or of which kind a "
+                    "number is that a tensor decides, which no tensor is: use if and else, or decide by a Python value"
                 )
         return subject
 
@@ -237,6 +239,12 @@ class Control:
         if type(value) is OrNone:
             return self.negated(value.there)
         return self.defined(value, name) is None
+
+    def is_nothing(self, value: Any) -> Any:
+        """``value is None``, of any value: a tensor, where it was read of a variable of which one decides that."""
+        known = known_identities()
+        read = None if known is None else known.optional.get(id(value))
+        return value is None if read is None else self.negated(read[1].there)
 
     def got(self, owner: Any, name: str) -> Any:
         """``owner.name``: a property of a user's is a function of his."""

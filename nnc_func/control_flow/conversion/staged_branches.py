@@ -18,10 +18,10 @@ from nnc_func.body import Body
 from nnc_func.body_builder import BodyBuilder
 from nnc_func.control_flow.attempts import noting
 from nnc_func.control_flow.conversion.arrays import Arrays, is_written
-from nnc_func.control_flow.conversion.identities import Identities, Log, identities
+from nnc_func.control_flow.conversion.identities import Identities, Log, identities, known_identities
 from nnc_func.control_flow.conversion.number_kinds import common_dtype, common_kind, is_number, kind_of, stands_for
 from nnc_func.control_flow.conversion.objects import Objects, Opaque, is_same
-from nnc_func.control_flow.conversion.optionals import aligned
+from nnc_func.control_flow.conversion.optionals import aligned, missing, optional
 from nnc_func.control_flow.conversion.staging import Where, truth, within_staged
 from nnc_func.control_flow.conversion.values import (
     Get,
@@ -100,6 +100,8 @@ def staged_branch(
         Whether a variable may be None on one side, and a tensor on the other.
     """
     stack, index, before = test.stack, truth(test), get()
+    if is_optional and (around := known_identities()) is not None:
+        before = optional(before, names, around)
     arrays = Arrays(before, names, where)
     entry = [Held.of(name, value) for name, value in zip(names, before, strict=True)]
     objects = Objects((then, otherwise), get, names)
@@ -107,7 +109,8 @@ def staged_branch(
         try:
             why = f"both sides of what a tensor decides at {where} are traced, whether they are taken or not"
             with within_staged(where), noting(), traced_always(why):
-                ends = [_outcome(stack, entry, run, get, put, later, objects, arrays) for run in (otherwise, then)]
+                given = (get, put, later, objects, arrays, is_optional)
+                ends = [_outcome(stack, entry, run, *given) for run in (otherwise, then)]
         finally:
             put(before)
         merge = _Merge(stack, ends, where, objects, known, is_optional)
@@ -151,7 +154,7 @@ def staged_choice(test: Tensor, then: Callable[[], Any], otherwise: Callable[[],
 
 def _outcome(
     stack: Any, entry: Sequence[Held], run: Callable[[], Any], get: Get, put: Set, later: int, objects: Objects,
-    arrays: Arrays,
+    arrays: Arrays, is_optional: bool,
 ) -> Outcome:  # fmt: skip
     ended: list[Held] = []
     leaves: list[Any] = []
@@ -165,7 +168,8 @@ def _outcome(
             try:
                 run()
                 known.check_parts()
-                found = arrays.unchanged(get())
+                last = get()
+                found = arrays.unchanged(optional(last, [each.name for each in entry], known) if is_optional else last)
                 ended[:] = [Held.of(held.name, value) for held, value in zip(entry[:later], found, strict=False)]
                 changed.update(objects.changed(before))
                 written = [tensor for tensor, _, _ in log.before.values()]
@@ -233,7 +237,9 @@ class _Merge:
                         raise ControlFlowError(f"the branch at {self.where} writes into {entry.name}: {why}")
                     self._none(entry, why)
                     return
-                pair = (ABSENT, there.value) if which == 0 else (there.value, ABSENT)
+                none, value = missing(absent.value, there.value, ABSENT)
+                pair = (none, value) if which == 0 else (value, none)
+                self.kept += pair
                 self.values.append(self._both(pair[0], pair[1], entry.name))
                 return
         one, two = other.value, then.value

@@ -19,6 +19,7 @@ from nnc_func.control_flow.conversion.loop_pairs import AgainError
 from nnc_func.control_flow.conversion.loop_state import LoopState
 from nnc_func.control_flow.conversion.number_kinds import common_dtype, is_number
 from nnc_func.control_flow.conversion.objects import Objects
+from nnc_func.control_flow.conversion.optionals import optional
 from nnc_func.control_flow.conversion.sources import Source
 from nnc_func.control_flow.conversion.staging import Where, truth, within_staged
 from nnc_func.control_flow.conversion.values import UNREADABLE, Get, Held, Rows, Set
@@ -92,7 +93,8 @@ class StagedLoop:
         self.stack, self.body, self.get, self.put, self.where = stack, body, get, put, where
         self.test, self.source = test, source
         self.counted = source is not None
-        self.before = get()
+        known_ = known_identities()
+        self.before = get() if known_ is None else optional(get(), names, known_)
         arrays = Arrays(self.before, names, where)
         self.held = [Held.of(name, value) for name, value in zip(names, self.before, strict=True)]
         self.gathering = [
@@ -104,8 +106,7 @@ class StagedLoop:
         }  # fmt: skip
         objects = Objects((body, test), get, names)
         self.code = (str(where), *names)
-        known = known_identities()
-        last = None if known is None else known.loops.get(self.code)
+        last = None if known_ is None else known_.loops.get(self.code)
         self.state = LoopState(self.before, self.held, self.gathering, new, objects, arrays, where, last, self.goes)
         self.lists, self.alone = lists, arrays.alone
         self.ended: list[Held] = []
@@ -181,7 +182,7 @@ class StagedLoop:
                     self.body(None if self.source is None else self.source.item(times, own[len(before) :]))
                     results: list[Any] = [] if self.test is None else [self._more()]  # which may assign, too
                     identical.check_parts()
-                    ended = self.get()
+                    ended = optional(self.get(), [each.name for each in self.held], identical)
                     self._gather(inside, ended)
                     appended = {self.held[n].name: inside[n] for n, on in enumerate(self.gathering) if on}
                     found = self.state.leave(ended, identical, log, appended)

@@ -264,10 +264,12 @@ class Converter(ast.NodeTransformer):
         """Left to Python; `case True` asks what no tensor is."""
         patterns = [n for case in node.cases for n in ast.walk(case.pattern)]
         asked = any(isinstance(n, ast.MatchClass) for n in patterns)
-        asked |= any(isinstance(n, ast.MatchSingleton) and type(n.value) is bool for n in patterns)
+        singletons = [n.value for n in patterns if isinstance(n, ast.MatchSingleton)]
+        kinds = asked or any(type(each) is bool for each in singletons)
         node = self.generic_visit(node)  # type: ignore[assignment]
-        if asked:
-            node.subject = self._call("matched", [node.subject, ast.Constant(node.lineno)], node.subject)
+        if kinds or singletons:
+            given = [node.subject, ast.Constant(node.lineno), ast.Constant(kinds)]
+            node.subject = self._call("matched", given, node.subject)
         return node
 
     def visit_Raise(self, node: ast.Raise) -> Any:
@@ -484,7 +486,10 @@ class Converter(ast.NodeTransformer):
                 given = [ast.Constant(names[0]), ast.Constant(False), node.left, node.comparators[0]]
                 return self._call("computed", given, node)
             if names[0] in ("Is", "IsNot") and _with_constant(node):
-                return node
+                if not (isinstance(node.comparators[0], ast.Constant) and node.comparators[0].value is None):
+                    return node
+                found = self._call("is_nothing", [node.left], node)
+                return found if names[0] == "Is" else self._call("negated", [found], node)
         rest = [self._later(each) for each in node.comparators]
         return self._call("compared", [self._strings(names), node.left, *rest], node)
 
