@@ -337,7 +337,7 @@ def has_fields(kind: type) -> bool:
 
     Examples
     --------
-    >>> has_fields(Structure), has_fields(dict)
+    >>> has_fields(attrs.make_class("Pair", ["a", "b"])), has_fields(dict)
     (True, False)
     """
     return attrs.has(kind) or hasattr(kind, "__dataclass_fields__")

@@ -11,7 +11,7 @@ import numpy as np
 from nnc_func.autodiff.traced import Traced
 from nnc_func.control_flow.branches import cond
 from nnc_func.control_flow.tracing import TracedBody, traced
-from nnc_func.errors import ExtentError, GraphError, NncError, OnnxError
+from nnc_func.errors import ExtentError, GraphError, NncError, OnnxError, UnboundError
 from nnc_func.facets.dims import Dim
 from nnc_func.graph.leaves import INPUT
 from nnc_func.graph.node import Value, topological
@@ -246,7 +246,7 @@ class Trace:
             return self._arrays[id(value)]
         try:
             found = self.stack.concrete(value)
-        except (GraphError, ExtentError):
+        except (GraphError, ExtentError, UnboundError):
             found = None
         if found is not None:
             return np.asarray(self.stack.device.to_numpy(found))
