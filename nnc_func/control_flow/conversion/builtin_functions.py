@@ -80,7 +80,7 @@ def has_attribute(value: Any, name: str) -> bool:
 
 def attribute_of(value: Any, name: str, *default: Any) -> Any:
     """`getattr`, with a default as that of the number that a tensor decides."""
-    if default and not has_attribute(value, name):
+    if default and isinstance(value, Tensor) and not has_attribute(value, name):
         return default[0]
     return getattr(value, name, *default)
 
