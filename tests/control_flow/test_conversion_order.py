@@ -270,6 +270,16 @@ def a_continued_fraction(xs: Any) -> Any:
     return xs * h1 + a
 
 
+def returned_from_a_loop(xs: Any) -> Any:
+    found, y = 0, xs[0] + 8
+    for i in range(50):
+        if y[0] < 1:
+            return xs * found + i
+        found = y[0] * 2
+        y = y / 2
+    return xs * found
+
+
 def exchanged_three(xs: Any) -> Any:
     a, b, c = 1, 2.0, 3
     for x in xs:
@@ -360,7 +370,7 @@ RIGHT = [
     a_function_of_that_name, rows_of_numbers, a_list_of_numbers_beside, within_a_lambda, by_functions_of_python,
     one_of_several, a_property_is_not_read, of_a_kind,
     a_state_that_is_replaced, two_names_of_one_list, the_best_so_far, rows_that_begin_as_one, one_list_after_each_time,
-    an_integrator, but_the_first, a_continued_fraction, exchanged_three, the_truth_of_numbers,
+    an_integrator, returned_from_a_loop, but_the_first, a_continued_fraction, exchanged_three, the_truth_of_numbers,
 ]  # fmt: skip
 GIVEN = [np.arange(6.0).reshape(3, 2), -np.arange(6.0).reshape(3, 2) - 1]
 

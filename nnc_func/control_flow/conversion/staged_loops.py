@@ -289,6 +289,7 @@ class StagedLoop:
         """What is carried, the body, and avals: a number takes the dtype that it has after it."""
         carry = self._carry()
         dtypes: list[Any] = [np.result_type(x) if type(x) in SCALARS else x.dtype for x in carry.leaves]
+        dtypes = self._following(carry, dtypes, [Aval((), dtype) for dtype in dtypes])
         after: Sequence[Any] = ()
         if any(type(x) in SCALARS for x in carry.leaves):
             try:
