@@ -211,6 +211,7 @@ def by_functions_of_python(xs: Any) -> Any:
     k = 3 if xs.sum() > 0 else -2
     largest, smallest = max(k, 1), min([k, 0, 5])
     whole, rest = divmod(k, 2)
+    whole += pow(base=2, exp=3) - round(number=7.9)
     found = sum([k, k, 1]) + abs(k) + pow(k, 2) + largest * 10 + smallest * 100 + whole + rest + round(k * 0.5)
     return xs * found + float(k) + int(k * 1.5)
 

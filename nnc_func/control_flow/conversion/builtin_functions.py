@@ -243,8 +243,8 @@ def _sum(given: Any, /, start: Any = 0) -> Any:
     return start
 
 
-def _power(one: Any, other: Any, *modulus: Any, **keywords: Any) -> Any:
-    return pow(one, other, *modulus, **keywords) if modulus or keywords else computed("Pow", False, one, other)
+def _power(*given: Any, **keywords: Any) -> Any:
+    return pow(*given, **keywords) if keywords or len(given) != 2 else computed("Pow", False, *given)
 
 
 def _divided(one: Any, other: Any) -> Any:
@@ -253,10 +253,10 @@ def _divided(one: Any, other: Any) -> Any:
     return divmod(one, other)
 
 
-def _rounded(value: Any, *digits: Any, **keywords: Any) -> Any:
-    if digits or keywords or not _decided(value):
-        return round(value, *digits, **keywords)
-    return stands_for(value.stack.ops.round(value).astype("int64"), int)
+def _rounded(*given: Any, **keywords: Any) -> Any:
+    if keywords or len(given) != 1 or not _decided(given[0]):
+        return round(*given, **keywords)
+    return stands_for(given[0].stack.ops.round(given[0]).astype("int64"), int)
 
 
 COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {

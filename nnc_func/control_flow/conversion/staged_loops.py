@@ -93,8 +93,8 @@ class StagedLoop:
         self.stack, self.body, self.get, self.put, self.where = stack, body, get, put, where
         self.test, self.source = test, source
         self.counted = source is not None
-        known_ = known_identities()
-        self.before = get() if known_ is None else optional(get(), names, known_)
+        around = known_identities()
+        self.before = get() if around is None else optional(get(), names, around)
         arrays = Arrays(self.before, names, where)
         self.held = [Held.of(name, value) for name, value in zip(names, self.before, strict=True)]
         self.gathering = [
@@ -106,7 +106,7 @@ class StagedLoop:
         }  # fmt: skip
         objects = Objects((body, test), get, names)
         self.code = (str(where), *names)
-        last = None if known_ is None else known_.loops.get(self.code)
+        last = None if around is None else around.loops.get(self.code)
         self.state = LoopState(self.before, self.held, self.gathering, new, objects, arrays, where, last, self.goes)
         self.lists, self.alone = lists, arrays.alone
         self.ended: list[Held] = []
