@@ -12,7 +12,14 @@ import numpy as np
 
 from nnc_func.control_flow.attempts import noting
 from nnc_func.control_flow.conversion.identities import known_identities
-from nnc_func.control_flow.conversion.number_kinds import common_dtype, common_kind, is_number, kind_of, stands_for
+from nnc_func.control_flow.conversion.number_kinds import (
+    common_dtype,
+    common_kind,
+    is_known,
+    is_number,
+    kind_of,
+    stands_for,
+)  # fmt: skip
 from nnc_func.control_flow.conversion.numbers import ORDER, computed, unknown
 from nnc_func.control_flow.conversion.sources import (
     Source,
@@ -157,7 +164,7 @@ def turned(given: Any) -> Any:
 
 def _decided(value: Any) -> bool:
     """Whether something is one number that is not known while it is traced."""
-    return isinstance(value, Tensor) and value.shape == () and not hasattr(value.value, "__dlpack__")
+    return isinstance(value, Tensor) and value.shape == () and not is_known(value)
 
 
 def contained(one: Any, other: Any) -> Any:

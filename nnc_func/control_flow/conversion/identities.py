@@ -19,11 +19,10 @@ import numpy as np
 from attrs import define, field
 
 from nnc_func.control_flow.attempts import attempts, first_failure, noting
-from nnc_func.control_flow.conversion.number_kinds import kind_of
+from nnc_func.control_flow.conversion.number_kinds import is_known, kind_of, known_number
 from nnc_func.control_flow.conversion.objects import MOST_BYTES, content, inherited, is_same
 from nnc_func.control_flow.conversion.texts import text_of_number
 from nnc_func.control_flow.conversion.users import is_users, users_line
-from nnc_func.control_flow.tracing import SCALARS
 from nnc_func.errors import ControlFlowError, NncError, TracedFunctionError, TracingError
 from nnc_func.graph.tensors.tensor import Tensor, written
 
@@ -151,10 +150,10 @@ class Identities:
         TracingError
             The number is not known while it is traced.
         """
-        kind, is_known = kind_of(tensor), hasattr(tensor.value, "__dlpack__")
-        if is_known and kind in SCALARS:
-            return hash(kind(tensor.item()))
-        if not is_known and (kind is not None or tensor.dtype.kind in "iub"):
+        number = known_number(tensor)
+        if number is not None:
+            return hash(number)
+        if not is_known(tensor) and (kind_of(tensor) is not None or tensor.dtype.kind in "iub"):
             with noting():
                 raise TracingError(
                     f"{users_line()}: a number that a tensor decides is looked up in a dict or a set, and is not known "

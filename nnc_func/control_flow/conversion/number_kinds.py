@@ -73,6 +73,31 @@ def alike(tensor: Tensor) -> Tensor:
     return stands_for(Tensor(tensor.stack, tensor.value), kind_of(tensor))  # type: ignore[no-any-return]
 
 
+def is_known(tensor: Tensor) -> bool:
+    """Whether the elements of a tensor are there, not only what computes them.
+
+    Examples
+    --------
+    >>> import nnc_func as nnc
+    >>> is_known(nnc.eager().asarray(3))
+    True
+    """
+    return hasattr(tensor.value, "__dlpack__")
+
+
+def known_number(value: Any) -> Any:
+    """The number of Python for which a tensor stands, where it is known; None: it stands for none, or it is not.
+
+    Examples
+    --------
+    >>> import nnc_func as nnc
+    >>> known_number(stands_for(nnc.eager().asarray(3), int)), known_number(nnc.eager().asarray(3))
+    (3, None)
+    """
+    kind = kind_of(value) if isinstance(value, Tensor) else None
+    return kind(value.item()) if kind in SCALARS and kind is not None and is_known(value) else None
+
+
 def is_number(value: Any) -> bool:
     """Whether something surely is a number."""
     return kind_of(value) not in (None, object)

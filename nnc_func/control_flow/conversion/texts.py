@@ -7,9 +7,8 @@ from contextvars import ContextVar
 from typing import Any
 
 from nnc_func.control_flow.attempts import noting
-from nnc_func.control_flow.conversion.number_kinds import kind_of
+from nnc_func.control_flow.conversion.number_kinds import kind_of, known_number
 from nnc_func.control_flow.conversion.users import users_line
-from nnc_func.control_flow.tracing import SCALARS
 from nnc_func.errors import ControlFlowError
 from nnc_func.graph.tensors.tensor import Tensor
 
@@ -76,11 +75,9 @@ def text_of_number(tensor: Tensor, plain: str, is_asked: bool) -> str:
     ControlFlowError
         It is not known.
     """
-    kind, met = kind_of(tensor), _met.get()
-    if kind is None:
-        return plain
-    if kind in SCALARS and hasattr(tensor.value, "__dlpack__"):
-        return repr(kind(tensor.item()))
+    number, met = known_number(tensor), _met.get()
+    if number is not None or kind_of(tensor) is None:
+        return plain if number is None else repr(number)
     if met is not None:
         met.append(tensor)
     elif is_asked:
@@ -105,8 +102,8 @@ def _text(made: Callable[[], str]) -> str:
 
 def _known(value: Any) -> Any:
     """A number of Python that is known; else what it is."""
-    kind = kind_of(value) if isinstance(value, Tensor) else None
-    return kind(value.item()) if kind in SCALARS and hasattr(value.value, "__dlpack__") else value
+    number = known_number(value)
+    return value if number is None else number
 
 
 def text_of(*given: Any, **keywords: Any) -> str:
