@@ -144,12 +144,12 @@ def of_process(python: str, name: str, size: tuple[int, ...], rounds: int) -> di
 
 def row(python: str, there: list[str], size: tuple[int, ...], processes: int, rounds: int) -> dict[str, Any]:
     """One size: processes in turn."""
-    told: dict[str, list[dict[str, float]]] = {name: [] for name in there}
+    taken: dict[str, list[dict[str, float]]] = {name: [] for name in there}
     for _ in range(processes):
         for name in there:
-            told[name].append(of_process(python, name, size, rounds))
+            taken[name].append(of_process(python, name, size, rounds))
     found: dict[str, Any] = {"steps": size[0]}
-    for name, each in told.items():
+    for name, each in taken.items():
         found[f"{name}: ms"] = 1e3 * statistics.median(t["call"] for t in each)
         found[f"{name}: seconds to the first"] = statistics.median(t["first"] for t in each)
     for name in there[1:]:
