@@ -16,7 +16,7 @@ from nnc_func.errors import OperatorError
 from nnc_func.facets.dims import known
 from nnc_func.graph.ops.loop_checkpoints import HELD, needed_carries
 from nnc_func.graph.ops.loop_form import Form
-from nnc_func.graph.ops.loop_policies import POLICIES, policy_of
+from nnc_func.graph.ops.loop_policies import CARRIES, POLICIES, policy_of
 from nnc_func.graph.ops.silent_bodies import asks
 
 ALL, ROOT, BUDGET = "", "sqrt", "budget:"
@@ -63,16 +63,16 @@ def check(checkpoint: Any) -> None:
 def room(checkpoint: Any) -> int | None:
     """The bytes that what a loop stacks may take, with rows that are computed for all its times before it.
 
-    None: any number of bytes. A number of carries says that nothing is kept of each time but these.
+    None: any number of bytes. A number of carries, or "carries", says that nothing is kept of each time but these.
 
     Examples
     --------
-    >>> [room(each) for each in ("", "sqrt", "products", "8", "budget:2000", "rows:2000")]
-    [None, None, None, 0, 2000, 2000]
+    >>> [room(each) for each in ("", "sqrt", "products", "carries", "8", "budget:2000", "rows:2000")]
+    [None, None, None, 0, 0, 2000, 2000]
     """
     if not isinstance(checkpoint, str):
         return None
-    if checkpoint.isdigit():
+    if checkpoint == CARRIES or checkpoint.isdigit():
         return 0
     word, number = _split(checkpoint)
     return int(number) if word else None
@@ -89,7 +89,7 @@ def backwards(checkpoint: Any) -> str:
 
     Examples
     --------
-    >>> [backwards(each) for each in ("", "sqrt", "8", "budget:2000")]
+    >>> [backwards(each) for each in ("", "sqrt", "carries", "budget:2000")]
     ['', '', 'rows:0', 'rows:2000']
     """
     found = room(checkpoint)
