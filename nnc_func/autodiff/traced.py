@@ -52,6 +52,7 @@ class Trace:
     """What forward and reverse mode share: a level, and the stack below."""
 
     __slots__ = ("autodiff", "level", "live")
+    makes_bodies = False  # whether what is applied within it becomes part of a body
 
     def __init__(self, autodiff: Any) -> None:
         self.autodiff = autodiff

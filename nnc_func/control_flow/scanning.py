@@ -385,6 +385,11 @@ class _Scan:
                 f"a loop has checkpoint={checkpoint!r} or unroll={unroll!r}, not both: steps that are written out are "
                 "not computed again one by one"
             )
+        if (unroll is True or unroll > 1) and self.count is None and not known(self.length):
+            raise OperatorError(
+                f"unroll={unroll!r} is for a number of steps that is known when the loop is built, and here it is "
+                f"{self.length}: leave unroll= out, or build the loop for inputs of a known extent{self.told}"
+            )
         if self.count is not None:
             return steps.loop(count=self.stack.carrier(self.count), checkpoint=kept)
         if unroll is True:
