@@ -319,6 +319,36 @@ def test_what_is_not_found_in_the_budget_is_not_called_infeasible() -> None:
     check(problem, result.offsets, result.size)
 
 
+@given(problem=small(), steps=st.integers(1, 5))
+@settings(max_examples=60, deadline=None)
+def test_what_a_search_has_not_placed_is_placed_by_descents(problem: Problem, steps: int) -> None:
+    least = problem.max_load if problem.pins is None else 1000
+    found = decide(problem, least, steps=steps)
+    if isinstance(found, OutOfBudget) and found.offsets is not None:
+        check(problem, found.offsets, arena_size(problem, found.offsets))
+
+
+@pytest.mark.parametrize("pinwheels", [True, False])
+@pytest.mark.parametrize("seconds", [None, 0.003])
+def test_a_search_that_is_out_of_budget_has_a_plan(pinwheels: bool, seconds: float | None) -> None:
+    problem = evolve(tiles(101, pinwheels, 0), capacity=None)
+    found = decide(problem, 4096, steps=60, seconds=seconds)
+    assert isinstance(found, OutOfBudget)
+    assert found.offsets is not None
+    size = arena_size(problem, found.offsets)
+    assert 4096 < size < 2 * 4096
+    check(problem, found.offsets, size)
+
+
+@pytest.mark.parametrize("name", CHALLENGING)
+def test_half_a_dive_leads_to_a_plan(name: str) -> None:
+    problem = read(SUITES / "challenging" / f"{name}.1048576.csv")
+    found = decide(problem, problem.max_load, steps=len(problem) // 2)
+    assert isinstance(found, OutOfBudget)
+    assert found.offsets is not None
+    check(problem, found.offsets, problem.max_load * 5 // 4)
+
+
 def test_groups_and_spaces() -> None:
     problem = Problem([4, 6, 4, 3], [0, 0, 3, 1], [2, 2, 5, 4], alignment=1, groups=[7, FREE, 7, FREE])
     result = minimise(problem)

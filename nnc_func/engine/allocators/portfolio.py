@@ -15,6 +15,7 @@ from nnc_func.engine.allocators.best_fit import in_order
 from nnc_func.engine.allocators.deadlines import Deadline
 from nnc_func.engine.allocators.greedy import BUSIEST_FIRST, GREEDY_BY_BREADTH, GREEDY_BY_SIZE, Greedy
 from nnc_func.engine.allocators.outward_fit import OutwardFit
+from nnc_func.engine.allocators.placement.costs import of_node
 from nnc_func.engine.allocators.placement.fits import first_fit
 from nnc_func.engine.allocators.problems.conversion import Integers
 
@@ -34,7 +35,8 @@ ALLOWANCE = ((20_000, 100_000, 1_000_000), (1.0, 5.0, 10.0))  # of so many buffe
 MOST = 0.98  # of the time that is left
 HARDER = 8  # times as many steps where there are gaps, pins or several alignments
 IN_ORDER = 3.0  # microseconds a buffer of best fit in the order of time, or outwards, in one direction
-NODE, CROWDED = 24.0, 0.0016  # microseconds a node, and for each that is alive at each time
+PARTLY = 14.0  # microseconds a buffer of branch and bound that has no time to place most, and of the others' descents
+CHEAP = 5  # a part of the seconds: what takes more comes after branch and bound, which has plans in any case
 BESIDE = 0.2  # of a descent: another one beside it, of few buffers
 STARTED = 12.0  # microseconds a buffer until local search tries the first order of its own
 RANKED = 2.0  # microseconds a buffer of one order that local search tries
@@ -73,8 +75,9 @@ class Portfolio:
     With fewer than three steps a buffer, the slower ones are asked where the others waste more than 0.5 %. Up to 512
     buffers a short branch and bound asks whether the bound does. Up to 1,024 a local search spends the steps; where
     there are three a buffer or more, longer branches and bounds have a part of them, and all members are asked; with
-    seconds all descents are tried side by side first, and branch and bound comes third. Deterministic: it counts, and
-    looks at the clock only where `seconds` says so.
+    seconds all descents are tried side by side first, and branch and bound comes third, or, where the first two would
+    take more than a fifth, first: what it has no time to place descents do. Deterministic: it counts, and looks at the
+    clock only where `seconds` says so.
 
     Attributes
     ----------
@@ -136,6 +139,7 @@ class _Members:
         self.worth = math.inf if portfolio.worth is None else portfolio.worth
         self.searches = self.steps >= WORTH * self.count
         self.hurries = self.searches and portfolio.seconds is not None
+        self.seconds = math.inf if portfolio.seconds is None else portfolio.seconds
         self.allowance = math.inf if self.searches else 1e6 * float(np.interp(self.count, *ALLOWANCE))
         self.above = 1.0 if self.searches else ENOUGH
         self.is_plain = problem.pins is None and not problem.gaps and isinstance(problem.alignment, int)
@@ -156,7 +160,7 @@ class _Members:
     def node(self) -> float:
         """Microseconds of a buffer that branch and bound places: it looks at all that are alive at each time."""
         times = np.unique(np.concatenate((self.problem.lower, self.problem.upper)))
-        return NODE + CROWDED * self.costs.alive * len(times)
+        return of_node(self.costs.alive * len(times))
 
     def have_room(self, cost: float) -> bool:
         """Whether a member of a cost may be asked yet."""
@@ -175,10 +179,11 @@ class _Members:
             from nnc_func.engine.allocators.placement.descents import ORDERS
 
             first, *others = self._in_order()
-            yield self._lowest(*ORDERS)
-            yield first
+            simple = [self._lowest(*ORDERS), first]
+            late = [each for each in simple if self.is_plain and CHEAP * each.cost > 1e6 * self.seconds]
+            yield from (each for each in simple if each not in late)
             yield self._dive(DEEP)
-            yield from others
+            yield from (*late, *others)
         else:
             yield from self._in_order()
             yield self._lowest("TAW")
@@ -263,16 +268,17 @@ class _Members:
         """Whether the lower bound does, asked with so many nodes a buffer."""
 
         def found(best: Plan) -> Plan | None:
-            from nnc_func.engine.allocators.exact.decision import Feasible, decide, without_windows
+            from nnc_func.engine.allocators.exact.decision import Infeasible, decide, without_windows
 
             steps, left = int(nodes * self.count) + 1, self.deadline.seconds
             if self.searches:
                 steps = min(steps, max(self.steps // 2, 1))
             problem, seconds = without_windows(self.problem), None if left is None else left * MOST
             answer = decide(problem, lower_bound(problem), steps=steps, seconds=seconds)
-            return answer.offsets if isinstance(answer, Feasible) else None
+            return None if isinstance(answer, Infeasible) else answer.offsets
 
-        return Attempt((1 if self.searches else nodes) * self.node * self.count, found, self.above)
+        cost = PARTLY if self.hurries else self.node * (1 if self.searches else nodes)
+        return Attempt(cost * self.count, found, self.above)
 
     def _exact(self) -> Iterator[Attempt]:
         """Branch and bound with what is left, from the best plan on."""

@@ -1,1 +1,1 @@
-"""Exact answers about a problem: who conflicts with whom, ranks, a search and dives of it, and what is decided."""
+"""Exact answers about a problem: conflicts, ranks, a search, its dives and completions, and decisions."""

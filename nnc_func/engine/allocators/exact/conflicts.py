@@ -14,6 +14,7 @@ from nnc_func.engine.allocators.problems.fields import FREE
 from nnc_func.engine.allocators.problems.problem import Problem
 from nnc_func.errors import PlanError
 
+FEW = 1024  # buffers up to which all are compared with all times
 MOST_BUFFERS = 4096  # as a table of all by all has room in memory
 
 
@@ -82,6 +83,18 @@ class Conflicts:
         return found
 
     @cached_property
+    def widths(self) -> Integers:
+        """Sections in which each buffer is alive."""
+        found: Integers = self.alive.sum(axis=0)
+        return found
+
+    @cached_property
+    def fullest(self) -> Integers:
+        """For each buffer the most units that are alive in a section of its own."""
+        found: Integers = np.where(self.alive, self.loads[:, None], 0).max(axis=0, initial=0)
+        return found
+
+    @cached_property
     def twins(self) -> Integers:
         """The same number for buffers that may be exchanged in any plan."""
         columns = np.packbits(self.conflicting | self.alive_together, axis=0)
@@ -126,6 +139,7 @@ def conflicts(problem: Problem) -> Conflicts:
     if len(problem) > MOST_BUFFERS:
         raise PlanError(f"wanted at most {MOST_BUFFERS} buffers for an exact search, given {len(problem)}")
     alive = _alive(problem)
+    is_whole = not problem.gaps  # who is alive together is said by the ends of lives
     buffers = np.flatnonzero((problem.rounded > 0) & alive.any(axis=0))
     pins = np.full(len(buffers), FREE) if problem.pins is None else problem.pins[buffers]
     sizes, steps = problem.rounded[buffers], problem.alignments[buffers]
@@ -134,7 +148,11 @@ def conflicts(problem: Problem) -> Conflicts:
         unit = math.gcd(unit, *steps.tolist())
     alive = alive[:, buffers]
     alive = alive[alive.any(axis=1)]
-    conflicting = together(alive)
+    if is_whole:
+        lower, upper = problem.lower[buffers], problem.upper[buffers]
+        conflicting = (lower[:, None] < upper) & (upper[:, None] > lower)
+    else:
+        conflicting = together(alive)
     if problem.uses is not None:
         for row, b in enumerate(buffers.tolist()):
             conflicting[row] |= problem.conflicting(b)[buffers]
@@ -169,6 +187,9 @@ def _cliques(conflicting: NDArray[np.bool_], sizes: Integers) -> NDArray[np.bool
 def _alive(problem: Problem) -> NDArray[np.bool_]:
     pieces = problem.pieces
     times = np.unique(np.concatenate((pieces.lower, pieces.upper)))
+    if not problem.gaps and len(problem) <= FEW:
+        since = times[:, None]
+        return (problem.lower <= since) & (since < problem.upper)
     begins = np.searchsorted(times, pieces.lower)
     ends = np.searchsorted(times, pieces.upper)
     change = np.zeros((len(times) + 1, len(problem)), np.int8)

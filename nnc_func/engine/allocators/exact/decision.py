@@ -9,15 +9,17 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from attrs import evolve, frozen
+from attrs import evolve, field, frozen
 
 from nnc_func.engine.allocators.base import arena_size, lower_bound
 from nnc_func.engine.allocators.deadlines import Deadline
+from nnc_func.engine.allocators.exact.completion import REST, Completion
 from nnc_func.engine.allocators.exact.conflicts import Conflicts, conflicts
 from nnc_func.engine.allocators.exact.dives import Dives
 from nnc_func.engine.allocators.exact.ranking import Ranking, by_rank
 from nnc_func.engine.allocators.exact.search import Search, fewest_candidates, least_slack, lowest_floor
 from nnc_func.engine.allocators.local_search import RankSearch
+from nnc_func.engine.allocators.placement.costs import of_node
 from nnc_func.engine.allocators.placement.fits import first_fit
 from nnc_func.engine.allocators.problems.conversion import Integers
 from nnc_func.engine.allocators.problems.fields import FREE
@@ -30,6 +32,7 @@ DIVE = 16  # nodes for each buffer that the first question may take, of whether 
 DIVES = 8  # nodes for each buffer that are left, or were spent in vain, from which on dives are tried
 START = 10  # the part of a budget that local search has before all else
 STEPS = 100_000  # of a search, if nothing is said: half a minute or so for a few hundred buffers
+HURRIED = (lowest_floor, "TWA")  # where time is over before all have a place: what is in the way of others comes last
 PORTFOLIO = (
     (least_slack, "TWA"),
     (lowest_floor, "WAT"),
@@ -55,9 +58,16 @@ class Infeasible:
 
 @frozen
 class OutOfBudget:
-    """Neither a plan nor a proof was found with so many nodes."""
+    """Neither a plan nor a proof was found with so many nodes.
+
+    Attributes
+    ----------
+    offsets
+        The smallest plan above the capacity that came of it, one offset a buffer, in bytes; None: none did.
+    """
 
     nodes: int
+    offsets: tuple[int, ...] | None = field(default=None, repr=False, eq=False)
 
 
 Decision = Feasible | Infeasible | OutOfBudget
@@ -144,43 +154,53 @@ def decide(problem: Problem, capacity: int, *, steps: int = STEPS, seconds: floa
     if capacity < 0:
         raise PlanError(f"wanted a capacity of zero bytes or more, given {capacity}")
     offsets, nodes = np.zeros(len(problem), np.int64), 0
-    deadline, known = Deadline(seconds), True
+    deadline, known, complete = Deadline(seconds), True, True
     for buffers, part in by_space(problem):
         reduced = merged(part)
-        found, used = _searched(conflicts(reduced.problem), reduced.problem, capacity, steps - nodes, deadline)
+        rest = Completion(conflicts(reduced.problem), reduced.problem)
+        found, used = _searched(rest, capacity, steps - nodes, deadline)
         nodes += used
         if found is False:
             return Infeasible(nodes)
         if found is None:
             known = False
+            if rest.offsets is not None:
+                found = _in_bytes(rest.conflicts, reduced.problem, rest.offsets)
+        if found is None:
+            complete = False
         else:
             offsets[buffers] = np.asarray(found)[reduced.stands_for]
-    return Feasible(tuple(offsets.tolist()), nodes) if known else OutOfBudget(nodes)
+    plan = tuple(offsets.tolist())
+    return Feasible(plan, nodes) if known else OutOfBudget(nodes, plan if complete else None)
 
 
-def _searched(
-    known: Conflicts, problem: Problem, capacity: int, steps: int, deadline: Deadline
-) -> tuple[Integers | bool | None, int]:
+def _searched(rest: Completion, capacity: int, steps: int, deadline: Deadline) -> tuple[Integers | bool | None, int]:
     """Offsets in bytes, or as of a search; and the nodes."""
+    known, problem = rest.conflicts, rest.problem
     if lower_bound(problem) > capacity:
         return False, 0
     if not len(known):
         return _in_bytes(known, problem, known.sizes), 0
     limit, nodes = 2 * len(known) + 64, 0  # the first one is often right at once, or goes wrong early
+    hurries = deadline.left < 1e-6 * len(known) * of_node(int(known.alive.sum()))
     rankings: dict[str, Ranking] = {}
     local: RankSearch | None = None
     turn = 0
     while True:
-        choose, order = PORTFOLIO[turn % len(PORTFOLIO)]
+        choose, order = HURRIED if hurries else PORTFOLIO[turn % len(PORTFOLIO)]
         if order not in rankings:
             rankings[order] = Ranking(known, capacity // known.unit, by_rank(known, order))
-        search = Search(rankings[order], choose)
-        found = search.run(min(limit, steps - nodes), deadline)
+        search = Search(rankings[order], choose, REST)
+        most = min(limit, steps - nodes)
+        found = search.run(most, rest.before(deadline))
         nodes += search.nodes
         if found is False:
             return False, nodes
         if not isinstance(found, bool) and found is not None:
             return _in_bytes(known, problem, found), nodes
+        rest.place(search)
+        if search.nodes < most:  # time is over, but for the descents
+            return None, nodes
         if turn == FIRST:
             local = _local_search(problem)
         if local is not None and turn % len(PORTFOLIO) == FIRST:
@@ -296,6 +316,8 @@ class _Ladder:
             self.offsets, self.size = found.offsets, arena_size(self.problem, list(found.offsets))
         elif isinstance(found, Infeasible):
             self.lower = capacity + 1
+        elif found.offsets is not None and (size := arena_size(self.problem, list(found.offsets))) < self.size:
+            self.offsets, self.size = found.offsets, size
         return found
 
     def _dive(self, steps: int, deadline: Deadline) -> None:

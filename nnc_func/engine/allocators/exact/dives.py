@@ -47,8 +47,7 @@ class Dives:
 
     def __init__(self, conflicts: Conflicts, seed: int) -> None:
         self.conflicts, self.draw = conflicts, Random(seed)
-        fullest = np.where(conflicts.alive, conflicts.loads[:, None], 0).max(axis=0)
-        self.orders = [_places(key) for key in (fullest, conflicts.alive.sum(axis=0), conflicts.sizes)]
+        self.orders = [_places(key) for key in (conflicts.fullest, conflicts.widths, conflicts.sizes)]
         self.kept: list[tuple[int, NDArray[np.float64], int]] = []  # how deep, the rank, and the choice of sections
 
     def lowered(self, size: int, bound: int, steps: int, deadline: Deadline) -> tuple[Integers | None, int]:

@@ -118,8 +118,7 @@ class Ranking:
 
 def by_rank(conflicts: Conflicts, order: str) -> Integers:
     """Buffers by a static order: letters of T load of the fullest section, W width in sections, A area, Z size."""
-    width = conflicts.alive.sum(axis=0)
-    fullest = np.where(conflicts.alive, conflicts.loads[:, None], 0).max(axis=0)
-    keys = {"T": fullest, "W": width, "A": width * conflicts.sizes.astype(np.float64), "Z": conflicts.sizes}
+    width = conflicts.widths
+    keys = {"T": conflicts.fullest, "W": width, "A": width * conflicts.sizes.astype(np.float64), "Z": conflicts.sizes}
     found: Integers = np.lexsort([-keys[letter] for letter in reversed(order)])  # stable: ties go by number
     return found

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from nnc_func.engine.allocators.deadlines import Deadline
 from nnc_func.engine.allocators.exact.ranking import MOST_COUNTED, TOP, Ranking
+from nnc_func.engine.allocators.placement.descents import PLACED
 from nnc_func.engine.allocators.problems.conversion import Integers
 
 OFTEN = 4  # turns between two looks at the clock
@@ -115,10 +116,13 @@ class Search:
         Buffers that were placed.
     deepest
         The most that had a place at one time, where somebody else had none.
+    rest
+        Seconds for each buffer without a place that are left at the deadline.
     """
 
     ranking: Ranking
     choose: Choose
+    rest: float = 0.0
     nodes: int = 0
     deepest: int = 0
     stack: list[Node] = field(factory=list)
@@ -131,7 +135,7 @@ class Search:
             if not self.stack:
                 return False
             turn += 1
-            if self.nodes >= limit or (turn % OFTEN == 0 and deadline.is_over):
+            if self.nodes >= limit or (turn % OFTEN == 0 and self._is_over(deadline)):
                 return None
             node = self.stack[-1]
             if self._chosen(node):
@@ -140,6 +144,22 @@ class Search:
             else:
                 self._back()
         return done
+
+    def _is_over(self, deadline: Deadline) -> bool:
+        return deadline.left <= self.rest * (len(self.ranking) + 1 - len(self.stack))
+
+    def places(self) -> tuple[Integers, Integers]:
+        """Of a search without an answer, a number for each of the conflicts: where it is, and where it may be.
+
+        That is the offset of one that has a place, 0 of others; and the least that each of these may have, `PLACED`
+        of the first.
+        """
+        r, node = self.ranking, self.stack[-1]
+        offsets, least = np.zeros(len(r), np.int64), np.empty(len(r), np.int64)
+        least[r.order] = np.where(node.least == r.never, PLACED, node.least.astype(np.int64) - r.zero)[:-1]
+        placed = self.stack[:-1]
+        offsets[r.order[[each.chosen for each in placed]]] = [each.offset - r.zero for each in placed]
+        return offsets, least
 
     def _root(self) -> Node:
         r, c = self.ranking, self.ranking.conflicts

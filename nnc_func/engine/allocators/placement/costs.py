@@ -10,6 +10,12 @@ from nnc_func.engine.allocators.problems.problem import Problem
 
 ROUNDS = 10  # of a descent in cells, for each buffer that is alive at one time
 ROUND = 30.0  # microseconds
+NODE, CROWDED = 24.0, 0.0016  # microseconds a buffer that branch and bound places, and for each alive at each time
+
+
+def of_node(alive: float) -> float:
+    """Microseconds of a buffer that branch and bound places, which looks at all that are alive at each time."""
+    return NODE + CROWDED * alive
 
 
 @frozen

@@ -22,6 +22,7 @@ from nnc_func.engine.allocators.problems.problem import Problem
 FEW = 1024  # buffers up to which they are placed one by one
 SPARSE = 8  # steps a buffer from which on they are numbered anew
 APART = -1 << 40  # units: no rise at all
+PLACED = -1  # instead of the least offset of one that has a place
 ORDERS = ("TWA", "TAW", "WAT")  # most bytes alive meanwhile, width in time, area: the largest first
 
 
@@ -132,31 +133,50 @@ class Descents:
             rises[np.ix_(some, some)] = above
         return rises
 
-    def together(self, ranks: Integers) -> Integers:
-        """For each row of ranks the offsets, in units: all rows take a step at a time."""
-        if not hasattr(self, "_above"):
-            dtype = self.dtype.type
-            self._never = np.iinfo(dtype).max
-            apart = self.rises == APART
-            self._above = np.where(apart, dtype(-(self._never // 2)), (self.rises << self.bits).astype(dtype))
-            self._steps = None if self.steps is None else (self.steps << self.bits).astype(dtype)
+    @cached_property
+    def _above(self) -> NDArray[Any]:
+        """As `rises`, above the bits of a rank."""
+        p, dtype = self.problem, self.dtype.type
+        far = dtype(-(np.iinfo(dtype).max // 2))
+        if p.gaps or p.uses is not None:
+            return np.where(self.rises == APART, far, (self.rises << self.bits).astype(dtype))
+        met = (p.lower[:, None] < p.upper) & (p.upper[:, None] > p.lower)
+        return np.where(met, (self.sizes << self.bits).astype(dtype)[:, None], far)
+
+    def together(self, ranks: Integers, least: Integers | None = None) -> Integers:
+        """For each row of ranks the offsets, in units: all rows take a step at a time.
+
+        Parameters
+        ----------
+        least
+            The least offset that each may have, beside those that have a place already, which are `PLACED`, and whose
+            offsets are not known here: they are 0. None: nobody has one.
+        """
+        never, above = np.iinfo(self.dtype.type).max, self._above
+        steps = None if self.steps is None else (self.steps << self.bits).astype(self.dtype)
         rows, count = ranks.shape
         ranks = ranks.astype(self.dtype)
         key, raised = ranks.copy(), np.empty_like(ranks)  # the least offset that each may have, and its rank
-        offsets = np.empty_like(ranks)
+        offsets = np.zeros_like(ranks)
+        left = count
+        if least is not None:
+            free = least != PLACED
+            key += (np.where(free, least, 0) << self.bits).astype(self.dtype)
+            key[:, ~free] = never
+            left = int(free.sum())
         flat, found, mask = key.reshape(-1), offsets.reshape(-1), self.dtype.type(-1 << self.bits)
         start = np.arange(rows) * count
-        for _ in range(count):
+        for _ in range(left):
             chosen = key.argmin(axis=1)
             at = start + chosen
             offset = flat[at] & mask
             found[at] = offset
-            flat[at] = self._never
-            self._above.take(chosen, axis=0, out=raised, mode="clip")
+            flat[at] = never
+            above.take(chosen, axis=0, out=raised, mode="clip")
             raised += offset[:, None]
-            if self._steps is not None:
-                raised //= -self._steps
-                raised *= -self._steps
+            if steps is not None:
+                raised //= -steps
+                raised *= -steps
             raised += ranks
             np.maximum(key, raised, out=key)
         return (offsets >> self.bits).astype(np.int64)
