@@ -280,6 +280,9 @@ class Stack(Derivatives):
         ]
         if op.view is not None:
             carriers = [owned(self.device, c) if is_foreign(a) else c for a, c in zip(args, carriers, strict=True)]
+        if any([isinstance(a, np.ndarray) for a in args]) and any([type(c) is Traced for c in carriers]):
+            # a tape keeps operands, and the caller may write into an array of NumPy
+            carriers = [c.copy() if isinstance(a, np.ndarray) else c for a, c in zip(args, carriers, strict=True)]
         found = self._top_bind(op, *carriers, **params)
         if self._array_type is None:
             self._learn_array_type()
