@@ -14,6 +14,7 @@ import numpy as np
 from attrs import evolve, frozen
 
 from nnc_func.device.kernels.move import converted, dtype_of
+from nnc_func.device.kernels.onednn import product_kernel
 from nnc_func.errors import ShapeError
 from nnc_func.facets.kernels import Kernel, reference
 from nnc_func.facets.shapes import normalise_axis
@@ -256,6 +257,7 @@ def _products(*kernels: Kernel) -> tuple[Kernel, ...]:
 
 
 MATMUL = (
+    product_kernel(_matmul_result),
     *_products(
         Kernel(
             "blas", compute=allocating(multiply_into, _matmul_result), into=multiply_into, bound=product, strided=True
