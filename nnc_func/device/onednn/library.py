@@ -10,6 +10,7 @@ import importlib.metadata
 import os
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from ctypes.util import find_library
 from functools import cache
 from pathlib import Path
@@ -105,12 +106,10 @@ class Library:
 
 def _places() -> Iterator[str]:
     """Where a library may be, the best place first."""
-    try:
+    with suppress(importlib.metadata.PackageNotFoundError):
         for each in importlib.metadata.files(WHEEL) or ():
             if each.name == "libdnnl.so.3":
                 yield str(Path(str(each.locate())).resolve())
-    except importlib.metadata.PackageNotFoundError:
-        pass
     if sys.platform.startswith("linux"):
         yield "libdnnl.so.3"
     named = find_library("dnnl")
