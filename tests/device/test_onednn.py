@@ -231,6 +231,20 @@ def test_one_program_runs_in_several_threads() -> None:
     assert not wrong
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system forks no processes")
+def test_a_process_that_is_forked_computes() -> None:
+    """Threads are not forked, and those of OpenMP are waited for."""
+    text = (
+        "import os, signal, numpy as np, nnc_func as nnc\n"
+        "lazy = nnc.lazy(nnc.CPU()); x = lazy.input('x', (512, 512), 'float32'); program = lazy.compile([x], x @ x)\n"
+        "ones = np.ones((512, 512), 'float32'); program(ones)\n"
+        "child = os.fork()\n"
+        "if not child:\n    signal.alarm(60); os._exit(int(program(ones).sum() != 512**3))\n"
+        "print(os.waitpid(child, 0)[1], program(ones)[0, 0])"
+    )
+    assert run_with(text, OMP_NUM_THREADS="2") == "0 512.0"
+
+
 # --- what it has not -------------------------------------------------------------------------------------
 
 

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from ctypes.util import find_library
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ INSTALL = f'pip install "nnc_func[onednn]", or set {SETTING} to the path of a li
 STATUS = ("success", "out of memory", "invalid arguments", "not implemented", "the last implementation was passed",
           "a run failed", "not required")  # fmt: skip
 OUT_OF_MEMORY = 1
+HARD = 2  # ``omp_pause_hard``: threads end, and are started again when they are wanted
 ISA = {
     0x0: "none said", 0x1: "SSE 4.1", 0x3: "AVX", 0x7: "AVX2", 0xF: "AVX2, VNNI", 0x1F: "AVX2, VNNI, bfloat16",
     0x27: "AVX-512", 0x67: "AVX-512, VNNI", 0xE7: "AVX-512, VNNI, bfloat16", 0x1EF: "AVX-512, VNNI, bfloat16, float16",
@@ -144,6 +145,9 @@ def _loaded(path: str) -> Library:
     engine = ctypes.c_void_p()
     if functions.dnnl_engine_create(ctypes.byref(engine), 1, ctypes.c_size_t(0)):
         raise DeviceError(f"{path}, oneDNN {version}, has no engine for this processor")
+    pause = getattr(functions, "omp_pause_resource_all", None)
+    if pause is not None and hasattr(os, "register_at_fork"):
+        os.register_at_fork(before=partial(pause, HARD))  # a child would wait for ever for threads that it has not got
     return Library(path, version, functions, engine, spins)
 
 
