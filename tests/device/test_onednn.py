@@ -64,7 +64,7 @@ def test_the_laws_hold_in_many_cases(name: str, stack: Any) -> None:
 
 def test_the_library_is_what_computes() -> None:
     kernels = {
-        "matmul": ((some(8, 16), some(16, 4)), {}),
+        "matmul": ((some(128, 256), some(256, 128)), {}),
         "conv2d": ((some(2, 9, 9, 16), some(3, 3, 16, 8)), {}),
     }  # fmt: skip
     assert set(kernels) < set(OPERATORS)
@@ -109,7 +109,7 @@ def test_convolutions_and_gradients_are_numpys(images: Any, window: Any, params:
         np.testing.assert_array_equal(program(*arrays), eager)
 
 
-MATRICES = st.integers(1, 40)
+MATRICES = st.integers(1, 40) | st.integers(120, 200)
 
 
 @given(
@@ -147,7 +147,7 @@ def test_matrix_products_are_numpys(
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 def test_what_is_no_number_goes_where_numpy_lets_it_go(bad: float) -> None:
     """Also through what follows the library's kernel in one operator."""
-    a, b = some(6, 9), some(9, 5)
+    a, b = some(130, 200), some(200, 90)
     a[2, 3] = bad
     x, w = some(2, 8, 8, 16), some(3, 3, 16, 8)
     x[1, 4, 4, 7] = bad
@@ -180,9 +180,9 @@ def test_a_run_takes_no_memory_beside_its_plan() -> None:
 
 
 def test_programs_keep_no_array_of_their_callers() -> None:
-    x = LAZY.input("x", (64, 64), "float32")
+    x = LAZY.input("x", (160, 160), "float32")
     program = LAZY.compile([x], x @ x)
-    given_ = some(64, 64)
+    given_ = some(160, 160)
     program(given_)
     seen = weakref.ref(given_)
     del given_
@@ -192,16 +192,16 @@ def test_programs_keep_no_array_of_their_callers() -> None:
 
 def test_an_array_at_another_address_is_seen() -> None:
     """Of the same object, of another one, and of one that has the place of one that is gone."""
-    x = LAZY.input("x", (8, 8), "float32")
+    x = LAZY.input("x", (160, 160), "float32")
     program = LAZY.compile([x], x @ x)
     for _ in range(50):
-        a = some(8, 8)
-        np.testing.assert_allclose(program(a), a @ a, rtol=1e-5, atol=1e-5)
+        a = some(160, 160)
+        np.testing.assert_allclose(program(a), a @ a, rtol=1e-4, atol=1e-4)
         a *= 2
-        np.testing.assert_allclose(program(a), a @ a, rtol=1e-5, atol=1e-5)
-    misaligned = np.frombuffer(b"x" + some(8, 8).tobytes(), np.uint8)[1:].view("float32").reshape(8, 8)
+        np.testing.assert_allclose(program(a), a @ a, rtol=1e-4, atol=1e-4)
+    misaligned = np.frombuffer(b"x" + some(160, 160).tobytes(), np.uint8)[1:].view("float32").reshape(160, 160)
     assert not misaligned.flags.aligned
-    np.testing.assert_allclose(program(misaligned), misaligned @ misaligned, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(program(misaligned), misaligned @ misaligned, rtol=1e-4, atol=1e-4)
 
 
 def test_scratch_memory_that_is_too_small_is_refused() -> None:
@@ -212,14 +212,14 @@ def test_scratch_memory_that_is_too_small_is_refused() -> None:
 
 
 def test_one_program_runs_in_several_threads() -> None:
-    x = LAZY.input("x", (32, 32), "float32")
+    x = LAZY.input("x", (160, 160), "float32")
     program = LAZY.compile([x], LAZY.ops.tanh(x @ x) @ x)
-    arrays = [some(32, 32) for _ in range(4)]
+    arrays = [some(160, 160) for _ in range(4)]
     wanted = [program(a) for a in arrays]
     wrong: list[int] = []
 
     def many(i: int) -> None:
-        for _ in range(200):
+        for _ in range(100):
             if not np.array_equal(program(arrays[i]), wanted[i]):
                 wrong.append(i)
 
@@ -263,12 +263,12 @@ def test_empty_products_are_numpys(shapes: Any) -> None:
 
 
 def test_a_program_of_it_is_refused_by_a_device_without_it() -> None:
-    x = LAZY.input("x", (8, 8), "float32")
+    x = LAZY.input("x", (160, 160), "float32")
     plan = LAZY.compile([x], x @ x).plan
     with pytest.raises(DeviceError, match=r"wants the kernel 'onednn', which NumPy\(\) has not: it runs on oneDNN"):
         nnc.lazy().program(plan)
-    a = some(8, 8)
-    np.testing.assert_allclose(nnc.lazy(nnc.CPU()).program(plan)(a), a @ a, rtol=1e-5, atol=1e-5)
+    a = some(160, 160)
+    np.testing.assert_allclose(nnc.lazy(nnc.CPU()).program(plan)(a), a @ a, rtol=1e-4, atol=1e-4)
 
 
 def test_without_the_library_numpy_computes_and_a_line_says_so() -> None:

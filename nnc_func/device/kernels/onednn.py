@@ -13,6 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from attrs import evolve
 
 from nnc_func.errors import NncError
 from nnc_func.facets.kernels import Kernel
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 NUMPY, LIBRARY = frozenset({"numpy"}), "oneDNN"
 ALIGNMENT = 64  # bytes
+WORTH = 4_000_000  # FLOPs of a matrix product from which on it takes less time than by BLAS
 FLOAT32 = np.dtype(np.float32)
 Arrays = tuple[Any, ...]
 Scratch = tuple[tuple[tuple[int, ...], Any], ...]
@@ -83,9 +85,19 @@ def product_of(avals: Sequence[Any], *, transpose_a: bool, transpose_b: bool, li
 PATTERNS = ((False, False), (False, True), (True, False), (True, True))
 
 
-def takes_product(avals: Sequence[Any], **params: Any) -> bool:
-    """Whether the library has code for a matrix product, however its operands lie."""
-    return takes(avals[:2]) and all(accepted(product_of, avals, lies=lies, **params) for lies in PATTERNS)
+def takes_product(avals: Sequence[Any], *, least: int = 0, **params: Any) -> bool:
+    """Whether the library has code for a matrix product of that many FLOPs at least, however its operands lie."""
+    return (
+        takes(avals[:2])
+        and _flops(avals, **params) >= least
+        and all(accepted(product_of, avals, lies=lies, **params) for lies in PATTERNS)
+    )
+
+
+def _flops(avals: Sequence[Any], *, transpose_a: bool, transpose_b: bool) -> int:
+    a, b = (a.shape for a in avals[:2])
+    batch = np.broadcast_shapes(a[:-2], b[:-2])
+    return int(2 * math.prod(batch) * a[-1] * a[-2] * b[-2 if transpose_b else -1])
 
 
 def product_scratch(avals: Sequence[Any], **params: Any) -> Scratch:
@@ -126,15 +138,19 @@ def _swapped(x: Any) -> Any:
     return x if x.flags.aligned else np.array(x.swapaxes(-1, -2), order="C").swapaxes(-1, -2)
 
 
-def product_kernel(result: Callable[..., Any]) -> Kernel:
-    """The kernel of a matrix product; ``result(*arrays, **params)`` is its shape and dtype."""
+def product_kernels(result: Callable[..., Any]) -> tuple[Kernel, Kernel]:
+    """Of a matrix product, for those that are worth a call, and for any; ``result``: its shape and dtype.
+
+    Below `WORTH` BLAS has answered before the library has begun.
+    """
 
     def compute(xp: Any, *arrays: Any, **params: Any) -> Any:
         out = np.empty(*result(*arrays, **params))
         bound_product(arrays, **params)(*for_one_call(product_scratch(arrays, **params)))(*arrays, out)
         return out
 
-    return Kernel(
-        "onednn", compute=compute, into=partial(into, bound_product), scratch=product_scratch, bound=bound_product,
-        accepts=takes_product, by_shape=True, namespaces=NUMPY, library=LIBRARY,
+    small = Kernel(
+        "onednn, small", compute=compute, into=partial(into, bound_product), scratch=product_scratch,
+        bound=bound_product, accepts=takes_product, by_shape=True, namespaces=NUMPY, library=LIBRARY,
     )  # fmt: skip
+    return evolve(small, name="onednn", accepts=partial(takes_product, least=WORTH)), small

@@ -188,6 +188,8 @@ def _result(a: Any, b: Any, *others: Any, body: Body, **params: Any) -> Any:
     return matmul.shape(a.shape, b.shape, **params), a.dtype
 
 
+_LARGE, _SMALL = (k for k in MATMUL if k.library is not None)
+_library = partial(blockwise, after=lowered_after, result=_result, accepts=accepts)
 GEMM = Body.of(4, (multiply, 0, 1), (multiply, 3, 2), (add, 4, 5))  # alpha, beta, C
 DENSE = Body.of(2, (add, 0, 1), (tanh, 2))
 GATED = Body.of(1, (sigmoid, 0), (multiply, 0, 1))
@@ -213,9 +215,10 @@ CASES = tuple(
     shape=_shape,
     dtype=_dtype,
     kernels=(
-        blockwise(MATMUL[0], lowered_after, _result, accepts),
+        _library(_LARGE),
         _in_blocks("in blocks", BLOCK, BESIDE),
         _in_blocks("in small blocks", FEW, FEW_BESIDE),
+        _library(_SMALL),
         reference(_one_by_one),
     ),
     derivative=NOT_DIFFERENTIABLE("it is made after derivatives have been taken: differentiate what it was made of"),
