@@ -280,7 +280,7 @@ class Stack(Derivatives):
         ]
         if op.view is not None:
             carriers = [owned(self.device, c) if is_foreign(a) else c for a, c in zip(args, carriers, strict=True)]
-        if any([isinstance(a, np.ndarray) for a in args]) and any([type(c) is Traced for c in carriers]):
+        if Traced in map(type, carriers) and any(isinstance(a, np.ndarray) for a in args):
             # a tape keeps operands, and the caller may write into an array of NumPy
             carriers = [c.copy() if isinstance(a, np.ndarray) else c for a, c in zip(args, carriers, strict=True)]
         found = self._top_bind(op, *carriers, **params)
