@@ -219,7 +219,7 @@ def in_a_lambda(n: Any) -> Any:
 
 
 def in_a_list(n: Any) -> Any:
-    return [v if v < 0 else in_a_list(v - 1) for v in [n]][0]
+    return [v if v < 0 else in_a_list(v - 1) for v in [n]][0]  # noqa: RUF015
 
 
 def in_a_for(n: Any) -> Any:
