@@ -32,6 +32,7 @@ ENOUGH = 1.005  # of the bound: what is left is not worth the slower ones
 WORTH = 3  # steps a buffer from which on searches may spend them all
 DIVE, DEEP = 1.75, 16  # nodes a buffer of that question: in any case, and of a search
 ALLOWANCE = ((20_000, 100_000, 1_000_000), (1.0, 5.0, 10.0))  # of so many buffers so many seconds, where nobody says
+AFTER = 4  # a part of the seconds that are left: local search has no more where branch and bound comes after it
 MOST = 0.98  # of the time that is left
 HARDER = 8  # times as many steps where there are gaps, pins or several alignments
 IN_ORDER = 3.0  # microseconds a buffer of best fit in the order of time, or outwards, in one direction
@@ -261,7 +262,7 @@ class _Members:
             return self.steps, self.deadline.seconds
         seconds = self.deadline.seconds
         if seconds is not None and self.have_room(self.node * self.count):  # for those that come after
-            seconds /= 2
+            seconds /= AFTER
         return self.steps // 2, seconds
 
     def _dive(self, nodes: float) -> Attempt:

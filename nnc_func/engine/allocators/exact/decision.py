@@ -157,8 +157,8 @@ def decide(problem: Problem, capacity: int, *, steps: int = STEPS, seconds: floa
     deadline, known, complete = Deadline(seconds), True, True
     for buffers, part in by_space(problem):
         reduced = merged(part)
-        rest = Completion(conflicts(reduced.problem), reduced.problem)
-        found, used = _searched(rest, capacity, steps - nodes, deadline)
+        rest = Completion(conflicts(reduced.problem))
+        found, used = _searched(rest, reduced.problem, capacity, steps - nodes, deadline)
         nodes += used
         if found is False:
             return Infeasible(nodes)
@@ -174,9 +174,11 @@ def decide(problem: Problem, capacity: int, *, steps: int = STEPS, seconds: floa
     return Feasible(plan, nodes) if known else OutOfBudget(nodes, plan if complete else None)
 
 
-def _searched(rest: Completion, capacity: int, steps: int, deadline: Deadline) -> tuple[Integers | bool | None, int]:
+def _searched(
+    rest: Completion, problem: Problem, capacity: int, steps: int, deadline: Deadline
+) -> tuple[Integers | bool | None, int]:
     """Offsets in bytes, or as of a search; and the nodes."""
-    known, problem = rest.conflicts, rest.problem
+    known = rest.conflicts
     if lower_bound(problem) > capacity:
         return False, 0
     if not len(known):
@@ -249,7 +251,7 @@ def minimise(
     decide
         Who answers: a function like `decide`, such as that of `cp_sat`.
     start
-        A plan to start from, offsets in bytes: then the first two are left out.
+        A plan to start from, offsets in bytes: then the first two are left out, as if in vain.
 
     Examples
     --------
@@ -284,7 +286,7 @@ class _Ladder:
         self.dives: Dives | None = None
 
     def climb(self, steps: int, seconds: float | None) -> Result:
-        deadline, is_hard = Deadline(seconds), False
+        deadline, is_hard = Deadline(seconds), not self.is_new  # whoever has a plan has asked for the bound
         if self.is_new and self.lower < self.size and not deadline.is_over:
             most = min(max(steps // 2, 1), DIVE * len(self.problem) + 64)
             found = self._ask(self.lower, most, None if seconds is None else max(deadline.left, 0.0) / 2)

@@ -1,8 +1,10 @@
-"""Ranks are searched by how deep they lead: dives that all but never go back, of which the deepest are changed.
+"""Ranks are searched by where they lead: dives that all but never go back, of which the best are changed.
 
 Where no order that is known beforehand leads to a plan, going back seldom helps, as what is wrong was chosen long
-before. A dive takes as long as some hundred buffers that are placed, and says by how many it places before somebody
-has no room, how good its rank is, even where it finds no plan. So ranks are kept and changed as local search does it.
+before. A dive takes as long as some hundred buffers that are placed, and even where it finds no plan, what comes of it
+when descents place the rest says how good its rank is: by how much buffers reach above the bound, in the fourth power.
+So ranks are kept and changed as local search does it. Where descents do not know all that is said, of pins and several
+alignments, the rank is as good as the dive is deep.
 """
 
 from __future__ import annotations
@@ -14,9 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnc_func.engine.allocators.deadlines import Deadline
+from nnc_func.engine.allocators.exact.completion import Completion
 from nnc_func.engine.allocators.exact.conflicts import Conflicts
 from nnc_func.engine.allocators.exact.ranking import Ranking
 from nnc_func.engine.allocators.exact.search import Search, fewest_candidates, least_slack, lowest_floor
+from nnc_func.engine.allocators.placement.descents import tops
 from nnc_func.engine.allocators.problems.conversion import Integers
 
 CHOICES = (least_slack, lowest_floor, fewest_candidates)
@@ -25,12 +29,13 @@ FRESH = 0.15  # chance of a rank that is drawn anew
 BACK = 8  # a part of the buffers that a dive may place in vain
 APART = 4  # a part of what is between the bound and the smallest plan by which the next one is to be smaller
 LESS = 30  # buffers by which ranks of earlier plans count as less deep than those of the last
+FINENESS, CLIPPED = 1 << 12, 6000  # parts of the bound in which an excess is counted, and the most that counts
 NOISE = (0.035, 0.07, 0.2)  # of a drawn rank, as a part of all ranks
 MOVED, FAR = (0.02, 0.1, 0.3), (0.07, 0.35)  # what part of a rank is changed, and by how much
 
 
 class Dives:
-    """The ranks that are kept of one problem, the deepest first.
+    """The ranks that are kept of one problem, the best first.
 
     A rank is a number for each buffer, the greatest first. A drawn one mixes three: the load of the fullest section,
     the number of sections, and the size, each by its place in their order. Deterministic for a seed.
@@ -48,7 +53,8 @@ class Dives:
     def __init__(self, conflicts: Conflicts, seed: int) -> None:
         self.conflicts, self.draw = conflicts, Random(seed)
         self.orders = [_places(key) for key in (conflicts.fullest, conflicts.widths, conflicts.sizes)]
-        self.kept: list[tuple[int, NDArray[np.float64], int]] = []  # how deep, the rank, and the choice of sections
+        self.completion, self.load = Completion(conflicts), int(conflicts.loads.max(initial=0))
+        self.kept: list[tuple[int, NDArray[np.float64], int]] = []  # how bad, the rank, and the choice of sections
 
     def lowered(self, size: int, bound: int, steps: int, deadline: Deadline) -> tuple[Integers | None, int]:
         """The offsets of the smallest plan below a size that is found, in units; and how many buffers were placed.
@@ -67,15 +73,24 @@ class Dives:
             if found is False:
                 bound = max(bound, target + 1)
                 continue
-            depth = search.deepest
-            if not isinstance(found, bool) and found is not None:
-                best, depth = found, count
-                size = int((found + self.conflicts.sizes).max())
-                self.kept = [(deep - LESS, *rest) for deep, *rest in self.kept]  # type: ignore[misc]
-            self.kept.append((depth, rank, choice))
-            self.kept.sort(key=lambda kept: -kept[0])
+            plan = self.completion.of(search) if isinstance(found, bool) or found is None else found
+            if plan is not None and (top := int(tops(self.conflicts.sizes, plan))) < size:
+                best, size = plan, top
+                if not self.completion.is_possible:
+                    self.kept = [(cost + LESS, *rest) for cost, *rest in self.kept]  # type: ignore[misc]
+            if plan is None:
+                cost = count - search.deepest
+            else:
+                cost = self._cost(plan) if self.completion.is_possible else 0
+            self.kept.append((cost, rank, choice))
+            self.kept.sort(key=lambda kept: kept[0])
             del self.kept[KEPT:]
         return best, nodes
+
+    def _cost(self, offsets: Integers) -> int:
+        """By how much buffers reach above the max load, in the fourth power: integers, so that all machines agree."""
+        excess = np.maximum(offsets + self.conflicts.sizes - self.load, 0) // max(1, self.load // FINENESS)
+        return int((np.minimum(excess, CLIPPED) ** 4).sum())
 
     def _next(self) -> tuple[NDArray[np.float64], int]:
         """A rank that is drawn, or one of those that are kept, changed; and how sections are chosen."""

@@ -74,6 +74,81 @@ def _areas(problem: Problem) -> NDArray[np.float64]:
     return found
 
 
+def _type(units: int, bits: int) -> tuple[np.dtype[Any], bool]:
+    """Of offsets above the bits of a rank; and whether they have room in it."""
+    most = units + 1 << bits + 1
+    return np.dtype(np.int32 if most < 1 << 30 else np.int64), most < 1 << 62
+
+
+def above(met: NDArray[np.bool_], rises: Integers, bits: int, dtype: np.dtype[Any]) -> NDArray[Any]:
+    """The table of `side_by_side`: by how much others are to be above, those that may not share with a buffer."""
+    found: NDArray[Any] = np.where(met, (rises << bits).astype(dtype), dtype.type(-(np.iinfo(dtype).max // 2)))
+    return found
+
+
+def of_conflicts(conflicting: NDArray[np.bool_], sizes: Integers) -> tuple[NDArray[Any], int] | None:
+    """The table of `side_by_side`, and the bits of a rank in it; None: so many units have no room.
+
+    Examples
+    --------
+    >>> table, bits = of_conflicts(np.array([[False, True], [True, False]]), np.array([3, 5]))
+    >>> side_by_side(table, np.array([[0, 1], [1, 0]]), bits)
+    array([[0, 3],
+           [5, 0]])
+    """
+    bits = max(1, len(sizes) - 1).bit_length()
+    dtype, is_possible = _type(int(sizes.sum()), bits)
+    return (above(conflicting, sizes[:, None], bits, dtype), bits) if is_possible else None
+
+
+def side_by_side(
+    table: NDArray[Any],
+    ranks: Integers,
+    bits: int,
+    *,
+    least: Integers | None = None,
+    steps: NDArray[Any] | None = None,
+) -> Integers:
+    """The offsets of descents, a row for each row of ranks: each step places one buffer in each.
+
+    Parameters
+    ----------
+    table
+        Of `above`, a row a buffer.
+    bits
+        Of a rank, below those of an offset.
+    least
+        The least offset of each, above those that have a place, which are `PLACED`, and have 0. None: nobody has one.
+    steps
+        Alignments, above the bits of a rank.
+    """
+    never, left = np.iinfo(table.dtype).max, ranks.shape[1]
+    ranks = ranks.astype(table.dtype)
+    key, raised = ranks.copy(), np.empty_like(ranks)  # the least offset that each may have, and its rank
+    if least is not None:
+        free = least != PLACED
+        key += (np.where(free, least, 0) << bits).astype(table.dtype)
+        key[:, ~free] = never
+        left = int(free.sum())
+    offsets = np.zeros_like(ranks)
+    flat, found, mask = key.reshape(-1), offsets.reshape(-1), table.dtype.type(-1 << bits)
+    start = np.arange(len(ranks)) * ranks.shape[1]
+    for _ in range(left):
+        chosen = key.argmin(axis=1)
+        at = start + chosen
+        offset = flat[at] & mask
+        found[at] = offset
+        flat[at] = never
+        table.take(chosen, axis=0, out=raised, mode="clip")
+        raised += offset[:, None]
+        if steps is not None:
+            raised //= -steps
+            raised *= -steps
+        raised += ranks
+        np.maximum(key, raised, out=key)
+    return (offsets >> bits).astype(np.int64)
+
+
 class Descents:
     """Descents of one problem by any ranks; of pins they know nothing.
 
@@ -103,9 +178,7 @@ class Descents:
             waste = int(self.steps.sum())
         self.sizes: Integers = problem.rounded // self.unit
         self.bits = max(1, len(problem) - 1).bit_length()
-        most = int(self.sizes.sum()) + waste + 1 << self.bits + 1
-        self.is_possible = most < 1 << 62
-        self.dtype = np.dtype(np.int32 if most < 1 << 30 else np.int64)
+        self.dtype, self.is_possible = _type(int(self.sizes.sum()) + waste, self.bits)
 
     @cached_property
     def rises(self) -> Integers:
@@ -136,50 +209,16 @@ class Descents:
     @cached_property
     def _above(self) -> NDArray[Any]:
         """As `rises`, above the bits of a rank."""
-        p, dtype = self.problem, self.dtype.type
-        far = dtype(-(np.iinfo(dtype).max // 2))
+        p = self.problem
         if p.gaps or p.uses is not None:
-            return np.where(self.rises == APART, far, (self.rises << self.bits).astype(dtype))
+            return above(self.rises != APART, self.rises, self.bits, self.dtype)
         met = (p.lower[:, None] < p.upper) & (p.upper[:, None] > p.lower)
-        return np.where(met, (self.sizes << self.bits).astype(dtype)[:, None], far)
+        return above(met, self.sizes[:, None], self.bits, self.dtype)
 
-    def together(self, ranks: Integers, least: Integers | None = None) -> Integers:
-        """For each row of ranks the offsets, in units: all rows take a step at a time.
-
-        Parameters
-        ----------
-        least
-            The least offset that each may have, beside those that have a place already, which are `PLACED`, and whose
-            offsets are not known here: they are 0. None: nobody has one.
-        """
-        never, above = np.iinfo(self.dtype.type).max, self._above
+    def together(self, ranks: Integers) -> Integers:
+        """For each row of ranks the offsets, in units: all rows take a step at a time."""
         steps = None if self.steps is None else (self.steps << self.bits).astype(self.dtype)
-        rows, count = ranks.shape
-        ranks = ranks.astype(self.dtype)
-        key, raised = ranks.copy(), np.empty_like(ranks)  # the least offset that each may have, and its rank
-        offsets = np.zeros_like(ranks)
-        left = count
-        if least is not None:
-            free = least != PLACED
-            key += (np.where(free, least, 0) << self.bits).astype(self.dtype)
-            key[:, ~free] = never
-            left = int(free.sum())
-        flat, found, mask = key.reshape(-1), offsets.reshape(-1), self.dtype.type(-1 << self.bits)
-        start = np.arange(rows) * count
-        for _ in range(left):
-            chosen = key.argmin(axis=1)
-            at = start + chosen
-            offset = flat[at] & mask
-            found[at] = offset
-            flat[at] = never
-            above.take(chosen, axis=0, out=raised, mode="clip")
-            raised += offset[:, None]
-            if steps is not None:
-                raised //= -steps
-                raised *= -steps
-            raised += ranks
-            np.maximum(key, raised, out=key)
-        return (offsets >> self.bits).astype(np.int64)
+        return side_by_side(self._above, ranks, self.bits, steps=steps)
 
     def one(self, rank: Integers) -> Integers:
         """The offsets by one rank, in units."""
