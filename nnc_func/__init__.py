@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from nnc_func.body import Application, Body
     from nnc_func.control_flow.branches import bypass
     from nnc_func.control_flow.host import host
-    from nnc_func.device import CuPy, Null, NumPy, Places, Strict
+    from nnc_func.device import CPU, CuPy, Null, NumPy, Places, Strict
     from nnc_func.engine.eager import Eager
     from nnc_func.engine.lazy import Lazy
     from nnc_func.engine.plan import Plan
@@ -77,6 +77,7 @@ else:
             "Lazy": "nnc_func.engine.lazy",
             "Autodiff": "nnc_func.autodiff.autodiff",
             "NN": "nnc_func.nn.nn",
+            "CPU": "nnc_func.device",
             "NumPy": "nnc_func.device",
             "rewrite": "nnc_func.graph.rules",
             "rule": "nnc_func.graph.rules",
@@ -110,8 +111,8 @@ arrivals.on_arrival("einops._backends", arrivals.einops)
 
 __version__ = "0.1.0"
 __all__ = [
-    "NN", "Application", "Autodiff", "Aval", "Batching", "Body", "Cancellation", "Catalogue", "CuPy", "Eager", "Graph",
-    "KernelTable", "Lazy", "Machine", "Null", "NumPy", "Op", "Operator", "Optimiser", "Places", "Plan", "Shape",
-    "Stack", "Strict", "Symbol", "Tensor", "Type", "bypass", "counted", "custom_jvp", "custom_vjp", "eager",
+    "CPU", "NN", "Application", "Autodiff", "Aval", "Batching", "Body", "Cancellation", "Catalogue", "CuPy", "Eager",
+    "Graph", "KernelTable", "Lazy", "Machine", "Null", "NumPy", "Op", "Operator", "Optimiser", "Places", "Plan",
+    "Shape", "Stack", "Strict", "Symbol", "Tensor", "Type", "bypass", "counted", "custom_jvp", "custom_vjp", "eager",
     "from_onnx", "host", "lazy", "load_graph", "load_program", "operator", "rewrite", "rule", "vmap",
 ]  # fmt: skip

@@ -159,6 +159,10 @@ class KernelTableWarning(UserWarning):
     """A table of kernels of another machine, or with choices that are passed over."""
 
 
+class DeviceWarning(UserWarning):
+    """A device computes by other means than it was made for, because a library is not there."""
+
+
 class ControlFlowWarning(UserWarning):
     """Code of a function with `control_flow=True` that runs as Python: names file, line and reason."""
 

@@ -12,7 +12,7 @@ from attrs import field, frozen
 
 from nnc_func.autodiff import Autodiff
 from nnc_func.autodiff.methods import Derivatives
-from nnc_func.autodiff.traced import Traced
+from nnc_func.autodiff.traced import Traced, unchanging
 from nnc_func.aval import Aval
 from nnc_func.body import Body, is_pure
 from nnc_func.control_flow import layer_bypass, scanning
@@ -280,7 +280,7 @@ class Stack(Derivatives):
         ]
         if op.view is not None:
             carriers = [owned(self.device, c) if is_foreign(a) else c for a, c in zip(args, carriers, strict=True)]
-        found = self._top_bind(op, *carriers, **params)
+        found = self._top_bind(op, *unchanging(carriers, args), **params)
         if self._array_type is None:
             self._learn_array_type()
         if op.multi_result:

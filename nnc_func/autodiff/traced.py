@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from contextvars import ContextVar
 from typing import Any
 
+import numpy as np
+
 from nnc_func.autodiff.formulas import Called, Joint, tangent
 from nnc_func.errors import DerivativeError, TracingError
 from nnc_func.facets.derivatives import Constant, OfBodies, Refusal
@@ -48,10 +50,18 @@ class Traced:
         return f"Traced({self.primal!r})"
 
 
+def unchanging(carriers: Sequence[Any], args: Sequence[Any]) -> Sequence[Any]:
+    """Operands as a tape may keep them: the caller may write into an array of NumPy later."""
+    if Traced not in map(type, carriers) or not any(isinstance(a, np.ndarray) for a in args):
+        return carriers
+    return [c.copy() if isinstance(a, np.ndarray) else c for a, c in zip(args, carriers, strict=True)]
+
+
 class Trace:
     """What forward and reverse mode share: a level, and the stack below."""
 
     __slots__ = ("autodiff", "level", "live")
+    makes_bodies = False  # whether what is applied within it becomes part of a body
 
     def __init__(self, autodiff: Any) -> None:
         self.autodiff = autodiff

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from operator import attrgetter
 from typing import Any
 
 import attrs
@@ -209,8 +210,11 @@ class Rows(Trace):
     def call(self, rule: Any, args: Sequence[Any]) -> list[Any]:
         """A function with a rule of its own, on rows: outer transformations see one function of whole batches."""
         self.check()
-        if not any(map(_is_differentiated, args)):
+        around = _beneath_rows(args)
+        if around is None:
             return rule.value(args)  # type: ignore[no-any-return]
+        if around.makes_bodies:
+            return around.call(rule, args)  # type: ignore[no-any-return]
         is_batched = [self.owns(a) for a in args]
         wholes = [a.primal.whole if b else a for a, b in zip(args, is_batched, strict=True)]
         return [self.row(v) for v in _called(Batched(rule, self, is_batched), wholes)]
@@ -233,13 +237,18 @@ def _refuse_effects(op: Op, params: Mapping[str, Any]) -> None:
     raise BatchingError(f"{named} has an effect, which happens once and not for each row of a vmap")
 
 
-def _is_differentiated(x: Any) -> bool:
-    """Whether a value, or the batch that it is a row of, is under differentiation."""
-    while type(x) is Traced:
-        if type(x.trace) is not Rows:
-            return True
-        x = x.primal.whole
-    return False
+def _beneath_rows(args: Sequence[Any]) -> Any:
+    """The innermost trace, but of batches, of values or of the batches that they are rows of."""
+    found = []
+    for x in args:
+        while type(x) is Traced and type(x.trace) is Rows:
+            x = x.primal.whole
+        if type(x) is Traced:
+            found.append(x.trace)
+    within = scope.get()
+    if found and within is not None:
+        found.append(within)
+    return max(found, key=attrgetter("level"), default=None)
 
 
 def _called(rule: Batched, args: Sequence[Any]) -> list[Any]:
@@ -255,13 +264,16 @@ class Batched:
         self.name = rule.name
         self.is_batched = is_batched
         self.around = around
-        self.trace = Rows(around.layer, around.size)
 
-    def _rows(self, wholes: Sequence[Any]) -> list[Any]:
-        return [self.trace.row(x) if b and x is not None else x for x, b in zip(wholes, self.is_batched, strict=True)]
+    def _begun(self) -> Rows:
+        """A vmap within all that has begun by now."""
+        return Rows(self.around.layer, self.around.size)
 
-    def _wholes(self, found: Sequence[Any]) -> list[Any]:
-        wholes = [None if v is None else self.trace.whole(v) for v in found]
+    def _rows(self, trace: Rows, wholes: Sequence[Any]) -> list[Any]:
+        return [trace.row(x) if b and x is not None else x for x, b in zip(wholes, self.is_batched, strict=True)]
+
+    def _wholes(self, trace: Rows, found: Sequence[Any]) -> list[Any]:
+        wholes = [None if v is None else trace.whole(v) for v in found]
         if any(map(self.around.owns, wholes)):
             raise BatchingError(
                 f"{self.name} has a derivative of its own, which is with respect to its arguments, but it also uses a "
@@ -271,29 +283,32 @@ class Batched:
 
     def value(self, args: Sequence[Any]) -> list[Any]:
         """The function, on all rows."""
-        return self._wholes(self.rule.value(self._rows(args)))
+        trace = self._begun()
+        return self._wholes(trace, self.rule.value(self._rows(trace, args)))
 
     def jvp(self, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
         """Its values and their tangents, on all rows."""
-        values, slopes = self.rule.jvp(self._rows(primals), self._rows(tangents))
-        return self._wholes(values), self._wholes(slopes)
+        trace = self._begun()
+        values, slopes = self.rule.jvp(self._rows(trace, primals), self._rows(trace, tangents))
+        return self._wholes(trace, values), self._wholes(trace, slopes)
 
     def linearize(self, primals: Sequence[Any]) -> tuple[list[Any], Any, Any]:
         """Its values, and the derivative both ways: what is not batched gets the sum over all rows."""
-        values, push, pull = self.rule.linearize(self._rows(primals))
-        o, trace = self.trace.layer.functions, self.trace
+        trace = self._begun()
+        values, push, pull = self.rule.linearize(self._rows(trace, primals))
+        o = trace.layer.functions
 
         def pushed(tangents: Sequence[Any]) -> list[Any]:
-            return self._wholes(push(self._rows(tangents)))
+            return self._wholes(trace, push(self._rows(trace, tangents)))
 
         def pulled(cotangents: Sequence[Any]) -> list[Any]:
-            found = self._wholes(pull([None if g is None else trace.row(g) for g in cotangents]))
+            found = self._wholes(trace, pull([None if g is None else trace.row(g) for g in cotangents]))
             return [
                 g if g is None or b else o.sum(g, axis=(0,), keepdims=False)
                 for g, b in zip(found, self.is_batched, strict=True)
             ]
 
-        return self._wholes(values), pushed, pulled
+        return self._wholes(trace, values), pushed, pulled
 
 
 # --- vmap -------------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from nnc_func.body_builder import BodyBuilder
 from nnc_func.control_flow.carries import truth_value
 from nnc_func.control_flow.host import Host
 from nnc_func.control_flow.messages import at, check_body, leaves_of, shown, traced_always, whose
-from nnc_func.control_flow.tracing import SCALARS, TracedBody, aval_of, is_numbers, tensor_of, traced
+from nnc_func.control_flow.tracing import SCALARS, TracedBody, aval_of, tensor_of, traced
 from nnc_func.engine.effects import ordered
 from nnc_func.errors import DTypeError, OperatorError
 from nnc_func.facets.dims import is_computing
@@ -23,7 +23,7 @@ from nnc_func.graph.ops.branch import branch
 from nnc_func.graph.ops.silent_bodies import only_asks
 from nnc_func.graph.ops.unary import cast
 from nnc_func.graph.tensors.tensor import Tensor
-from nnc_func.tree import Structure, flatten
+from nnc_func.tree import Structure
 
 
 def bypass(*operands: Any) -> Any:
@@ -119,7 +119,7 @@ def chosen(
     arguments = [f"operand{n}" for n in range(len(operands))]
     for which, f in functions.items():
         check_body(f, name, arguments, which)
-    leaves, structure = flatten(tuple(operands), is_leaf=is_numbers)
+    leaves, structure = leaves_of(tuple(operands), "operand", whose(name, next(iter(functions.values()))))
     tensors = [stack.asarray(x) if type(x) in SCALARS else tensor_of(stack, x) for x in leaves]
     avals = [aval_of(stack, stack.carrier(x)) for x in tensors]
     bodies: dict[str, TracedBody] = {}

@@ -11,7 +11,7 @@ from attrs import frozen
 
 from nnc_func.aval import Aval
 from nnc_func.control_flow.attempts import trial
-from nnc_func.control_flow.messages import at, given, leaves_of, shown
+from nnc_func.control_flow.messages import at, given, leaves_of, of_fields, shown
 from nnc_func.control_flow.tracing import SCALARS, TracedBody, aval_of, depth, tensor_of
 from nnc_func.errors import DTypeError, OperatorError, ShapeError
 from nnc_func.facets.dims import Dim, computing, same_extent
@@ -61,7 +61,8 @@ class Carry:
             each = tensor_of(stack, leaf)
             if type(each) not in SCALARS and not isinstance(each, Tensor):
                 raise OperatorError(
-                    f"{what}{at(path[is_inner:])} is a {type(leaf).__name__}; wanted a tensor, an array, a number{told}"
+                    f"{what}{at(path[is_inner:])} is a {type(leaf).__name__}; wanted a tensor, an array, a number"
+                    f"{of_fields(leaf)}{told}"
                 )
             made.append(each)
         return cls(stack, tuple(made), structure, what, told, is_inner)

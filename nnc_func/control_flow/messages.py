@@ -15,7 +15,7 @@ from nnc_func.control_flow.tracing import SCALARS, is_numbers
 from nnc_func.errors import NncError, OperatorError, TracedFunctionError, check_function, line_of
 from nnc_func.facets.dims import Dim
 from nnc_func.graph.tensors.tensor import Tensor
-from nnc_func.tree import Container, Structure, flatten
+from nnc_func.tree import Container, Structure, flatten, has_fields
 
 
 def whose(name: str, f: Any) -> str:
@@ -139,9 +139,23 @@ def leaves_of(
                 f"a {type(leaf).__name__}"
             )  # fmt: skip
             raise OperatorError(
-                f"{what}{at(path[skipped:])} is {found}; wanted a tensor, an array, a number, or a tree{told}"
+                f"{what}{at(path[skipped:])} is {found}; wanted a tensor, an array, a number, or a tree"
+                f"{of_fields(leaf)}{told}"
             )
     return leaves, structure
+
+
+def of_fields(value: Any) -> str:
+    """What to do where something is an object with fields.
+
+    Examples
+    --------
+    >>> of_fields(1.0)
+    ''
+    """
+    if not has_fields(type(value)):
+        return ""
+    return f"; where the fields of a {type(value).__name__} are tensors, say so in its class: is_tree = True"
 
 
 OURS = __name__.split(".")[0]

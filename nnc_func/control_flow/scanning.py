@@ -59,7 +59,8 @@ def scan(
         makes of it, that says by True or False whether its results are kept where they are read; it is given a
         `graph.ops.loop_policies.Candidate`. The others are computed again, from these and from the carries of each
         step, which are kept. "carries" is the policy that keeps no result, "products" keeps products of matrices and
-        convolutions, "costly" all but what is elementwise.
+        convolutions, "costly" all but what is elementwise. With a number, a budget that they do not fit into, or
+        "carries", products of what is sliced are computed step by step, not for all steps before the loop.
     dynamic
         Carries may change their extents from step to step, along axes that they have; then all of it is computed at
         once, see `while_loop`. An output that changes its shape is a list of tensors, one for each step.
@@ -383,6 +384,11 @@ class _Scan:
             raise OperatorError(
                 f"a loop has checkpoint={checkpoint!r} or unroll={unroll!r}, not both: steps that are written out are "
                 "not computed again one by one"
+            )
+        if (unroll is True or unroll > 1) and self.count is None and not known(self.length):
+            raise OperatorError(
+                f"unroll={unroll!r} is for a number of steps that is known when the loop is built, and here it is "
+                f"{self.length}: leave unroll= out, or build the loop for inputs of a known extent{self.told}"
             )
         if self.count is not None:
             return steps.loop(count=self.stack.carrier(self.count), checkpoint=kept)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from nnc_func.control_flow.messages import at
+from nnc_func.control_flow.messages import at, of_fields
 from nnc_func.control_flow.tracing import SCALARS, is_numbers, tensor_of
 from nnc_func.errors import OperatorError, ShapeError
 from nnc_func.facets.dims import same_extent
@@ -46,7 +46,7 @@ class Slices:
         if not isinstance(x, Tensor):
             raise OperatorError(
                 f"{self.what}{at(path)} is a {type(x).__name__}; wanted a tensor, an array or a list of numbers, which "
-                f"is sliced step by step{self.told}"
+                f"is sliced step by step{of_fields(x)}{self.told}"
             )
         rank = len(x.shape)
         if not -rank <= self.axis < rank:

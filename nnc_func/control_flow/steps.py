@@ -10,8 +10,6 @@ import numpy as np
 from nnc_func.body import is_pure
 from nnc_func.control_flow.tracing import TracedBody, aval_of, traced
 from nnc_func.engine.effects import ordered, recorder
-from nnc_func.errors import OperatorError
-from nnc_func.facets.dims import known
 from nnc_func.graph.ops.loop import loop
 from nnc_func.graph.ops.silent_bodies import only_asks
 from nnc_func.graph.tensors.tensor import Tensor
@@ -87,8 +85,6 @@ class Steps:
 
     def written_out(self) -> list[Tensor]:
         """One step after another, without a loop."""
-        if not known(self.length):
-            raise OperatorError(f"a loop of {self.length} steps is not written out: how many there are must be known")
         carry, rows = self.carries, list[list[Any]]()
         for i in reversed(range(self.length)) if self.reverse else range(self.length):
             slices = [self.slice(x, i, i + 1, True) for x in self.slices]
@@ -122,8 +118,6 @@ class Steps:
 
     def in_parts(self, unroll: int) -> list[Tensor]:
         """A loop of which each turn has several steps, written out; and the steps that are left, as a loop."""
-        if not known(self.length):
-            raise OperatorError(f"a loop of {self.length} steps has no parts: how many there are must be known")
         whole = self.length // unroll
         rest = self.length - whole * unroll
         if not whole:

@@ -148,6 +148,7 @@ class TracedBody:
 class Scope(Trace):
     """One function while it is traced: its values are nodes; what is from around it gets an input."""
 
+    makes_bodies = True
     __slots__ = ("captured", "counter", "extents", "inputs", "stack", "stages", "whole")
 
     def __init__(self, stack: Any, whole: bool = False, in_stages: bool = False) -> None:
@@ -512,16 +513,11 @@ def _applied(scope: Any, rule: Any, args: Sequence[Any]) -> list[Any]:
     backward = traced(stack, pulled, [*avals, *(results[n] for n in moved)])
     captured = {id(x): x for each in (own, forward, backward) for x in each.captured}
     bodies = [_with_all(each, [*captured], len(avals)) for each in (own, forward, backward)]
-    inside = [scope.inside(x) for x in (*args, *captured.values())]
-    token = scopes.set(None)
-    try:
-        found = stack.autodiff.bind(
-            custom, *inside, body=bodies[0], pushed=bodies[1], pulled=bodies[2], moved=tuple(moved),
-            reached=tuple(smooth),
-        )  # fmt: skip
-    finally:
-        scopes.reset(token)
-    return [Traced(scope, each, None) for each in found]
+    found = stack.autodiff.bind(  # rows of batches within the scope are batched there
+        custom, *args, *captured.values(), body=bodies[0], pushed=bodies[1], pulled=bodies[2], moved=tuple(moved),
+        reached=tuple(smooth),
+    )  # fmt: skip
+    return [*found]
 
 
 def _or_zeros(stack: Any, found: Any, aval: Aval) -> Any:

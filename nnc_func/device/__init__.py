@@ -1,6 +1,8 @@
 """Layer 1: devices own memory and run kernels. Each device is a file here, and a new one is added as another.
 
-- ``cpu``: NumPy, the device to start from when you write one; `examples/own_device.py` is one of a user's own.
+- ``cpu``: NumPy, the device to start from when you write one, and CPU, which has oneDNN's kernels beside it;
+  `examples/own_device.py` is one of a user's own.
+- ``onednn``: that library, by ctypes; ``description``: what a machine has.
 - ``gpu``: CuPy, a device with memory of its own.
 - ``exact``: rationals and residues, which round nothing; ``exact_arithmetic`` has their numbers and arrays.
 - ``null``: computes nothing; it infers, plans and counts.
@@ -17,7 +19,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from nnc_func.deferred import deferred
-from nnc_func.device.cpu import NumPy
+from nnc_func.device.cpu import CPU, NumPy
 
 if TYPE_CHECKING:
     from nnc_func.device.exact import Exact
@@ -38,4 +40,4 @@ else:
         },
     )
 
-__all__ = ["CuPy", "Exact", "Null", "NumPy", "Placed", "Places", "Strict"]
+__all__ = ["CPU", "CuPy", "Exact", "Null", "NumPy", "Placed", "Places", "Strict"]

@@ -1,19 +1,22 @@
-"""NumPy is the reference device: it computes on the host, in arenas where the engine plans them."""
+"""NumPy is the reference device: it computes on the host, in arenas where the engine plans them. CPU adds kernels."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
+from nnc_func.device.kernels.onednn import LIBRARY
 from nnc_func.device.shared.base import PlannedDevice
 from nnc_func.device.shared.bounds import check_view
 from nnc_func.device.shared.host import HOST, numbers
 from nnc_func.device.shared.views import HostViews
 from nnc_func.device.shared.workers import shared, together
-from nnc_func.errors import DeviceError
+from nnc_func.errors import DeviceError, DeviceWarning
 from nnc_func.facets.machine import CORE, Machine
 from nnc_func.layer import layer
 from nnc_func.layer_protocols import ViewsSignature
@@ -103,3 +106,62 @@ class NumPy(PlannedDevice):
     def empty(self, shape: tuple[int, ...], dtype: Any, strides: Any = None) -> Array:
         """An uninitialised array that owns its memory; strides in bytes, None for row-major."""
         return np.ndarray(shape, dtype, strides=strides)
+
+
+@layer()
+class CPU(NumPy):
+    """The host with all kernels that this machine offers: NumPy's, and oneDNN's where its library is found.
+
+    Arrays are NumPy's, and so is whatever the library has no kernel for. What it has is as exact as NumPy's kernels,
+    NaN and infinities included. The library is looked for when the device is first asked: that of the extra ``onednn``,
+    else a ``libdnnl.so.3`` of the system, or the one whose path the environment names as ``NNC_ONEDNN``. Without it a
+    warning says in a line how to get it, and NumPy computes.
+
+    Attributes
+    ----------
+    machine
+        A core of it, as far as the costs of kernels depend on it; an ordinary one if nothing is said.
+
+    Raises
+    ------
+    DeviceError
+        ``NNC_ONEDNN`` names what cannot be loaded.
+
+    References
+    ----------
+    oneDNN, the oneAPI Deep Neural Network Library, version 3.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import nnc_func as nnc
+    >>> eager = nnc.eager(nnc.CPU())
+    >>> (eager.asarray(np.ones((2, 3), "float32")) @ eager.asarray(np.ones((3, 1), "float32"))).numpy()
+    array([[3.],
+           [3.]], dtype=float32)
+    """
+
+    def __repr__(self) -> str:
+        return "CPU()" if self.machine == CORE else f"CPU(machine={self.machine!r})"
+
+    @property
+    def libraries(self) -> frozenset[str]:
+        """``{"oneDNN"}``, or nothing where it is not to be found."""
+        return _libraries()
+
+    def describe(self) -> str:
+        """Instruction sets, cores, libraries with their versions, and settings of threads: a line each."""
+        from nnc_func.device.description import description
+
+        return description()
+
+
+@cache
+def _libraries() -> frozenset[str]:
+    from nnc_func.device.onednn.library import library
+
+    found = library()
+    if isinstance(found, str):
+        warnings.warn(f"CPU() computes with NumPy alone: {found}", DeviceWarning, stacklevel=3)
+        return frozenset()
+    return frozenset({LIBRARY})

@@ -140,7 +140,7 @@ class Jitted:
             return self._called(args, keywords)
         met = self._met(args, keywords)
         if met is None:
-            return self.f(*args, **keywords)
+            return self._called(args, keywords)
         known, tensors = met
         results = known.program.run(tensors)
         if known.has_run and known not in self._quick and isinstance(known.program, Program):
@@ -346,13 +346,16 @@ class Jitted:
         return stack.engine.compile(graph, given_up) if given_up else stack.engine.compile(graph), shape
 
     def _called(self, args: Any, keywords: Any) -> Any:
-        """The function on tensors."""
+        """The function on tensors, other ones than the caller's: what it writes into them is its own affair."""
         leaves, structure = flatten(self._split(args, keywords)[1])
-        moving, named = structure.build(
-            [leaf if _is_static(leaf) or isinstance(leaf, Tensor) else self.stack.asarray(leaf) for leaf in leaves]
-        )
+        moving, named = structure.build([leaf if _is_static(leaf) else self._own(leaf) for leaf in leaves])
         whole, words = self._with_statics(args, keywords, moving, named)
         return self.f(*whole, **words)
+
+    def _own(self, leaf: Any) -> Tensor:
+        if type(leaf) is Tensor:
+            return Tensor(leaf.stack, leaf.value)
+        return leaf if isinstance(leaf, Tensor) else self.stack.asarray(leaf)
 
     def _with_statics(self, args: Any, keywords: Any, moving: Any, named: Any) -> tuple[list[Any], dict[str, Any]]:
         """Arguments, with those that are static as they were given."""

@@ -69,6 +69,8 @@ class Kernel:
         Operands may still be views with other strides; `outs` have the layouts said.
     namespaces
         Array namespaces it runs on, by module name (``"numpy"``, ``"cupy"``); None for any.
+    library
+        A library beside the namespace that computes it, by name: it runs on devices that have that one.
     infallible
         Cannot fail once shapes and dtypes have been checked.
     copies_strided
@@ -95,6 +97,7 @@ class Kernel:
     by_shape: bool = False
     layouts: Layouts | None = None
     namespaces: frozenset[str] | None = None
+    library: str | None = None
     infallible: bool = False
     copies_strided: bool = False
     strided: bool = False

@@ -32,7 +32,9 @@ def kernels(stack: Any, op: Op, given: Sequence[Any], params: Mapping[str, Any])
     device = stack.device
     avals = tuple(x if isinstance(x, Aval) else device.aval(x) for x in given)
     for kernel in op.kernels:
-        if kernel.namespaces is None or device.name in kernel.namespaces:
+        if (kernel.namespaces is None or device.name in kernel.namespaces) and (
+            kernel.library is None or kernel.library in device.libraries
+        ):
             canonical = dict(op.canonical(params))
             if takes_layouts(kernel, op, avals, canonical) and kernel.accepts(avals, **canonical):
                 yield kernel

@@ -23,9 +23,8 @@ LIBRARY = [name for name in FILES if name.startswith("nnc_func/")]
 UNFINISHED = re.compile(r"\b(TO" r"DO|FIX" r"ME|X" r"XX)\b")  # in pieces: this file is searched, too
 
 
-@cache
 def _tree(name: str) -> ast.Module:
-    return ast.parse(_text(name))
+    return ast.parse(_text(name))  # anew each time: all trees together are a million objects
 
 
 @cache

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 
 from tests.throughout import throughout
@@ -100,8 +99,8 @@ READERS = {  # facet: where in the library it may be read
 FILES = sorted(path.relative_to(LIBRARY).as_posix() for path in LIBRARY.rglob("*.py"))
 
 
-@cache
 def _tree(name: str) -> ast.Module:
+    """Parsed anew each time: all trees together are a million objects, and stay slow for the tests behind these."""
     return ast.parse((LIBRARY / name).read_text(encoding="utf-8"))
 
 

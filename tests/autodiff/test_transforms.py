@@ -285,3 +285,58 @@ def test_what_is_no_function_is_refused_where_it_is_given(name: str) -> None:
     for wrong, words in ((None, "None, a NoneType"), (2.5, "2.5, a float")):
         with pytest.raises(OperatorError, match=rf"{name} wants a function of tensors, given {words}: write {name}\("):
             getattr(EAGER, name)(wrong)
+
+
+# --- arrays that change later ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("stack", [nnc.eager(), nnc.lazy()], ids=["eager", "lazy"])
+def test_an_array_that_is_written_into_later_counts_as_it_was(stack: Any) -> None:
+    """A tape keeps operands; the caller writes into an array of NumPy, or fills a buffer again."""
+    x = np.array([1.0, 2.0, 3.0])
+
+    def scaled(x: Any) -> Any:
+        factors = np.ones(3)
+        y = x * factors
+        factors *= 5
+        return (y * y).sum()
+
+    def picked(x: Any) -> Any:
+        i = np.asarray(0)
+        y = x[i]
+        i += 2
+        return y
+
+    buffer = np.zeros(3)
+
+    def refilled(w: Any) -> Any:
+        total = 0.0
+        for k in range(3):
+            buffer[:] = k
+            total = total + (w * buffer).sum()
+        return total
+
+    np.testing.assert_array_equal(stack.grad(scaled)(x).numpy(), 2 * x)
+    np.testing.assert_array_equal(stack.hvp(scaled, [x], [np.ones(3)])[0].numpy(), [2, 2, 2])
+    np.testing.assert_array_equal(stack.grad(picked)(x).numpy(), [1, 0, 0])
+    np.testing.assert_array_equal(stack.grad(refilled)(x).numpy(), [3, 3, 3])
+    rows = stack.vmap(stack.grad(scaled))(np.stack([x, 2 * x]))
+    np.testing.assert_array_equal(rows.numpy(), [2 * x, 4 * x])
+
+
+@pytest.mark.parametrize("control_flow", [False, True])
+@pytest.mark.parametrize("stack", [nnc.eager(), nnc.lazy()], ids=["eager", "lazy"])
+@pytest.mark.parametrize("kind", ["array", "tensor"])
+def test_a_jitted_function_leaves_its_arguments_alone_under_transformations(
+    stack: Any, control_flow: bool, kind: str
+) -> None:
+    def f(w: Any, buffer: Any) -> Any:
+        buffer[0] += 1.0
+        return (w * buffer).sum()
+
+    jitted = stack.jit(f, control_flow=control_flow)
+    w, buffer = np.ones(3), np.zeros(3) if kind == "array" else stack.asarray(np.zeros(3))
+    for _ in range(3):
+        np.testing.assert_array_equal(stack.grad(jitted)(w, buffer).numpy(), [1, 0, 0])
+        np.testing.assert_array_equal(stack.vmap(jitted, in_axes=(0, None))(np.ones((2, 3)), buffer).numpy(), [1, 1])
+    np.testing.assert_array_equal(np.asarray(buffer if kind == "array" else buffer.numpy()), [0, 0, 0])

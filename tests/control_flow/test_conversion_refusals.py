@@ -200,3 +200,71 @@ def test_it_is_refused(stack: Any, f: Callable[..., Any], said: str) -> None:
     for xs in GIVEN:
         with pytest.raises((ControlFlowError, TracingError, UndefinedVariableError), match=re.escape(said)):
             stack.jit(f, control_flow=True)(xs)
+
+
+# --- functions that call themselves where a tensor decides ---------------------------------------------------
+
+
+def in_an_expression(n: Any) -> Any:
+    return 1.0 if n <= 0 else n * in_an_expression(n - 1)
+
+
+def in_an_operand(n: Any) -> Any:
+    return n <= 0 or in_an_operand(n - 1)
+
+
+def in_a_lambda(n: Any) -> Any:
+    fall = lambda n: n if n < 1 else fall(n - 1)  # noqa: E731
+    return fall(n)
+
+
+def in_a_list(n: Any) -> Any:
+    return [v if v < 0 else in_a_list(v - 1) for v in [n]][0]  # noqa: RUF015
+
+
+def in_a_for(n: Any) -> Any:
+    for _ in range(n):
+        n = in_a_for(n - 1)
+    return n
+
+
+def in_a_while(n: Any) -> Any:
+    while n > 0:
+        n = in_a_while(n - 1)
+    return n
+
+
+def returned_in_a_while(n: Any) -> Any:
+    while n > 0:
+        return returned_in_a_while(n - 1)
+    return n
+
+
+ENDLESS = (in_an_expression, in_an_operand, in_a_lambda, in_a_list, in_a_for, in_a_while, returned_in_a_while)
+
+
+@each_stack
+@pytest.mark.parametrize("f", ENDLESS, ids=lambda f: f.__name__)
+def test_what_is_traced_within_itself_without_end_is_refused(f: Callable[..., Any], stack: Any) -> None:
+    """At the user's line, and soon: each level of a loop is traced more than once."""
+    with pytest.raises(
+        ControlFlowError, match=r"at .*test_conversion_refusals.py:\d+, .* traced within itself without"
+    ):
+        stack.jit(f, control_flow=True)(np.asarray(4))
+
+
+def halved(x: Any, depth: int) -> Any:
+    """Python decides how deep it goes, a tensor what is computed."""
+    if depth == 0:
+        return x
+    while x > 8:
+        x = halved(x / 2, depth - 1)
+    return x if x > 0 else halved(-x, depth - 1)
+
+
+@each_stack
+def test_recursion_that_python_ends_is_traced(stack: Any) -> None:
+    for x in (3.0, 40.0, -5.0):
+        np.testing.assert_array_equal(
+            stack.jit(halved, static=("depth",), control_flow=True)(x, 3).numpy(), halved(x, 3)
+        )

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 from functools import partial, wraps
 from typing import Any
 
+import attrs
 import numpy as np
 import pytest
 
@@ -32,6 +34,29 @@ def step(carry: Any, x: Any) -> Any:
 
 STEP = rf"step at test_messages.py:{step.__code__.co_firstlineno}\)"
 HERE = r"<lambda> at test_messages.py:\d+\)$"
+
+
+@attrs.frozen
+class Opaque:
+    x: Any
+
+
+@dataclasses.dataclass
+class Plain:
+    x: Any
+
+
+OPAQUE = [  # what is given objects whose fields could be tensors, and no tree
+    lambda s, v: s.cond(True, lambda c: c.x, lambda c: c.x, v),
+    lambda s, v: s.case_of(0, [lambda c: c.x], {"a": v}),
+    lambda s, v: s.cond(True, lambda: v, lambda: v),
+    lambda s, v: s.foreach(lambda x, c: (None, c), ONES, v),
+    lambda s, v: s.foreach(lambda x, c: (v, c), ONES, 0.0),
+    lambda s, v: s.foreach(lambda x, c: (None, c), v, 0.0),
+    lambda s, v: s.while_loop(lambda c: False, lambda c: (None, c), (v,)),
+    lambda s, v: s.fori(0, 2, lambda i, c: v, 0.0),
+    lambda s, v: s.map(lambda x: x.x, v),
+]
 
 
 @every
@@ -90,6 +115,10 @@ HERE = r"<lambda> at test_messages.py:\d+\)$"
         (lambda s: s.map(lambda x: {"p": ["a", x]}, ONES), OperatorError, "an output at p.0 is a str"),
         (lambda s: s.map(lambda x: {"p": ["a", x]}, ONES, batch=2), OperatorError, "an output at p.0 is a str"),
         (lambda s: s.cond(True, lambda: "a", lambda: "b"), OperatorError, r"a result is a str; .* \(cond of " + HERE),
+        (lambda s: s.cond(True, lambda c: 1.0, lambda c: 2.0, "abc"), OperatorError,
+         r"operand at 0 is a str; wanted a tensor, an array, a number, or a tree \(cond of " + HERE),
+        (lambda s: s.case_of(0, [lambda a, b: 1.0], 1.0, [1, object()]), OperatorError,
+         r"operand at 1.1 is a object; .* \(case_of of " + HERE),
         # bodies that return no pair, generators, None, and other arguments
         (lambda s: s.scan(lambda c, x: None, 0.0, ONES), OperatorError, "and an output; given None: is there a return"),
         (lambda s: s.scan(lambda c, x: c, 0.0, ONES), OperatorError, "given a Tensor"),
@@ -123,6 +152,24 @@ HERE = r"<lambda> at test_messages.py:\d+\)$"
 def test_bad_uses(stack: Any, call: Any, error: Any, said: str) -> None:
     with pytest.raises(error, match=said):
         call(stack)
+
+
+@every
+@pytest.mark.parametrize("kind", [Opaque, Plain])
+@pytest.mark.parametrize("call", OPAQUE)
+def test_fields_that_are_no_tree(stack: Any, call: Any, kind: Any) -> None:
+    named = kind.__name__
+    said = rf" is a {named}; .*; where the fields of a {named} are tensors, say so in its class: is_tree = True \("
+    with pytest.raises(OperatorError, match=said + r"\w+ of <lambda> at test_messages.py"):
+        call(stack, kind(stack.asarray(ONES)))
+
+
+@pytest.mark.parametrize("unroll", [2, True])
+def test_steps_that_are_not_known_are_not_written_out(unroll: Any) -> None:
+    xs = LAZY.input("x", ("n",), "float64")
+    said = rf"unroll={unroll} is for .* here it is n: leave unroll= out, or build the loop for .* \(foreach of {HERE}"
+    with pytest.raises(OperatorError, match=said):
+        LAZY.foreach(lambda x, c: (x, c), xs, 0.0, unroll=unroll)
 
 
 # --- values that are asked for while a body is traced ----------------------------------------------------------

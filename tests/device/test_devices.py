@@ -24,7 +24,7 @@ from nnc_func.stacks import Stack
 
 DEVICES = {
     "numpy": nnc.NumPy(), "null": nnc.Null(), "strict": nnc.Strict(), "strict elsewhere": nnc.Strict("device1"),
-    "null like a GPU": nnc.Null(like="cupy"), "GPU": nnc.CuPy(), "second GPU": nnc.CuPy(1),
+    "null like a GPU": nnc.Null(like="cupy"), "CPU": nnc.CPU(), "GPU": nnc.CuPy(), "second GPU": nnc.CuPy(1),
 }  # fmt: skip
 HERE = {name: device for name, device in DEVICES.items() if "GPU" not in name or "null" in name}
 each = pytest.mark.parametrize("device", DEVICES.values(), ids=DEVICES)
@@ -55,7 +55,7 @@ def test_it_satisfies_the_signature(device: Any) -> None:
         assert callable(getattr(device, member)), member
 
 
-@pytest.mark.parametrize("device", [nnc.NumPy(), nnc.Null(), nnc.CuPy()], ids=repr)
+@pytest.mark.parametrize("device", [nnc.NumPy(), nnc.CPU(), nnc.Null(), nnc.CuPy()], ids=repr)
 def test_it_has_memory_to_plan_in(device: Any) -> None:
     checked: PlannedDeviceSignature[Any] = device
     assert all(callable(getattr(checked, m)) for m in ("arena", "view", "empty", "writing", "viewing", "choose"))
@@ -163,7 +163,7 @@ def test_what_an_operator_does_not_take_is_refused_with_the_avals(device: Any) -
 
 # --- arrays of other devices -----------------------------------------------------------------------------
 
-PAIRS = [(a, b) for a in HERE for b in HERE if b != "numpy" and type(HERE[a]) is not type(HERE[b])]
+PAIRS = [(a, b) for a in HERE for b in HERE if b not in ("numpy", "CPU") and type(HERE[a]) is not type(HERE[b])]
 PAIRS += [("strict", "strict elsewhere"), ("strict elsewhere", "strict")]
 
 

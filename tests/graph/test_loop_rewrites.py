@@ -171,7 +171,9 @@ def with_products(draw: Any) -> Program:
     results = draw(st.lists(st.sampled_from(sorted(matrices)), max_size=2))
     results += [*steps[-1].args[:1], base + 1 + len(steps)]  # the last product, and what it is a product of
     body = Block(base, 2, tuple(steps), (draw(st.sampled_from(carries)), *results))
-    loop = Loop("scan", False, (1,), (0,), 0, None, draw(st.booleans()), (), body)
+    kept = draw(st.sampled_from((None,) * 3 + (2, "carries", "budget:1kB", "budget:4kB")))
+    how = () if kept is None else (("checkpoint", kept),)
+    loop = Loop("scan", False, (1,), (0,), 0, None, draw(st.booleans()), how, body)
     return Program(tuple(leaves), (loop,), tuple(range(base, base + 1 + len(results))), ())
 
 
@@ -323,6 +325,27 @@ def test_products_of_times_that_did_not_happen_are_zeros() -> None:
         np.testing.assert_array_equal(sums[:, 0, 0], [n + 1 if n < times else 0 for n in range(32)])
         assert np.isinf(products[:times, :, 0]).all()
         assert not products[times:].any()
+
+
+@pytest.mark.parametrize(("computed", "least"), [(False, (640, 2560)), (True, (1280, 3200))])
+@pytest.mark.parametrize(
+    ("checkpoint", "room"),
+    [("", 9999), ("sqrt", 9999), ("products", 9999), ("carries", 0), ("3", 0)]
+    + [(f"{word}:{n}", n) for word in ("rows", "budget") for n in (639, 640, 1279, 1280, 2559, 2560, 3199, 3200)],
+)
+def test_products_are_made_before_a_loop_as_far_as_it_has_room(
+    checkpoint: str, room: int, computed: bool, least: tuple[int, int]
+) -> None:
+    """Rows of two products take 640 and 1,920 bytes, and what is sliced takes 640 where it is no input."""
+    shapes = {"w": (4, 4), "v": (4, 12), "h": (2, 4), "g": (2, 12), "x": (10, 2, 4)}
+    w, v, h, g, x = (LAZY.input(name, shape, "float64") for name, shape in shapes.items())
+    given = [each.value for each in (w, v, h, g, LAZY.ops.exp(x) if computed else x)]
+    matmul, add = OPS["matmul"], OPS["add"]
+    body = Body.of(5, (matmul, 4, 0), (matmul, 4, 1), (add, 5, 2), (add, 6, 3), results=(7, 8))
+    items = OPS["loop"].canonical({"body": body, "constants": 2, "carries": 2, "checkpoint": checkpoint})
+    found = rewriting._with_bodies_optimised(LAZY.operator.symbol.apply(OPS["loop"], tuple(given), items), BARE)[0]
+    inside = [each.op for each in found[0].node.params["body"].applications]
+    assert inside.count(matmul) == sum(room < each for each in least)
 
 
 @settings(max_examples=15)

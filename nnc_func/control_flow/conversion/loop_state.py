@@ -27,7 +27,8 @@ from nnc_func.control_flow.conversion.loop_pairs import (
 from nnc_func.control_flow.conversion.number_kinds import alike, common_kind, is_number, kind_of, stands_for
 from nnc_func.control_flow.conversion.objects import Objects, Opaque, Variables, content, is_same
 from nnc_func.control_flow.conversion.optionals import begun, first, promoted
-from nnc_func.control_flow.conversion.values import Held, Rows, Undefined, moving, of_fields, same
+from nnc_func.control_flow.conversion.values import Held, Rows, Undefined, moving, same
+from nnc_func.control_flow.messages import of_fields
 from nnc_func.errors import ControlFlowError
 from nnc_func.graph.tensors.tensor import Tensor
 

@@ -22,6 +22,7 @@ from nnc_func.control_flow.conversion.builtin_functions import (
     kind_asked,
     tensor_among,
 )  # fmt: skip
+from nnc_func.control_flow.conversion.endless import branch_that_ends, loop_that_ends
 from nnc_func.control_flow.conversion.exits import UnsupportedError
 from nnc_func.control_flow.conversion.identities import identities, known_identities
 from nnc_func.control_flow.conversion.names import CHANGING, STACKING
@@ -87,14 +88,8 @@ class Control:
         if not isinstance(test, Tensor):
             return then() if test else otherwise()
         where = Where(_file(get), line, (first, second))
-        try:
+        with branch_that_ends(where):
             staged_branch(test, then, otherwise, get, put, names, later, where)
-        except RecursionError:
-            raise ControlFlowError(
-                f"the branch at {where}, which a tensor decides, is traced within itself without end: both sides of it "
-                "are, so that a function which calls itself there never ends; write a loop, `while`, or let a Python "
-                "number decide"
-            ) from None
         return None
 
     def loop_while(
@@ -107,7 +102,8 @@ class Control:
             if isinstance(found, Tensor):
                 where = Where(_file(get), line)
                 loop = StagedLoop(found.stack, lambda _: body(), get, put, names, lists, exchanged, where, test)
-                return loop.run(found)
+                with loop_that_ends(where):
+                    return loop.run(found)
             if not found:
                 return None
             body()
@@ -129,7 +125,8 @@ class Control:
         if isinstance(over, Tensor):
             over = rows_of(over)
         if isinstance(over, Source):
-            return StagedLoop(over.stack, body, get, put, names, lists, exchanged, where, test, over).run()
+            with loop_that_ends(where):
+                return StagedLoop(over.stack, body, get, put, names, lists, exchanged, where, test, over).run()
         shared = isinstance(over, Iterator) and sys.getrefcount(over) > ALONE
         items, n = iter(over), 0
         while isinstance(more := True if test is None else test(), Tensor) or more:
@@ -137,9 +134,9 @@ class Control:
                 if type(over) is range:
                     left = over[n:]
                     source = staged_range(more.stack, left.start, left.stop, left.step)
-                    return StagedLoop(more.stack, body, get, put, names, lists, exchanged, where, test, source).run(
-                        more
-                    )
+                    loop = StagedLoop(more.stack, body, get, put, names, lists, exchanged, where, test, source)
+                    with loop_that_ends(where):
+                        return loop.run(more)
                 if shared or not goes_without_effect(items):
                     raise ControlFlowError(
                         f"the loop at {where} takes from a {type(items).__name__} whose state others see, and a tensor "
@@ -330,9 +327,10 @@ class Control:
             return other
 
         as_is = decides if first.dtype.kind == "b" else first
-        if conjunction:
-            return staged_choice(decides, rest, lambda: as_is, where)
-        return staged_choice(decides, lambda: as_is, rest, where)
+        with branch_that_ends(where):
+            if conjunction:
+                return staged_choice(decides, rest, lambda: as_is, where)
+            return staged_choice(decides, lambda: as_is, rest, where)
 
     def _without_asking(self, second: Callable[[], Any]) -> Any:
         """An operand that may as well be computed always; ASKED where it reads a variable that may have no value."""
@@ -370,7 +368,9 @@ class Control:
         """``a if test else b``."""
         if not isinstance(test, Tensor):
             return then() if test else otherwise()
-        return staged_choice(test, then, otherwise, Where(then.__code__.co_filename, then.__code__.co_firstlineno))
+        where = Where(then.__code__.co_filename, then.__code__.co_firstlineno)
+        with branch_that_ends(where):
+            return staged_choice(test, then, otherwise, where)
 
     # --- calls ------------------------------------------------------------------------------------------
 

@@ -32,10 +32,9 @@ from nnc_func.control_flow.conversion.values import (
     Unreached,
     leaves_that_move,
     moving,
-    of_fields,
     same,
 )  # fmt: skip
-from nnc_func.control_flow.messages import traced_always
+from nnc_func.control_flow.messages import of_fields, traced_always
 from nnc_func.control_flow.tracing import TracedBody, aval_of, carrier_of, traced
 from nnc_func.engine.effects import ordered
 from nnc_func.errors import ControlFlowError

@@ -14,6 +14,7 @@ from nnc_func.control_flow.attempts import noting, trial
 from nnc_func.control_flow.carries import Carry, Growing
 from nnc_func.control_flow.conversion.appended import kinds_of, marked
 from nnc_func.control_flow.conversion.arrays import Arrays
+from nnc_func.control_flow.conversion.endless import EndlessError
 from nnc_func.control_flow.conversion.identities import identities, known_identities
 from nnc_func.control_flow.conversion.loop_pairs import AgainError
 from nnc_func.control_flow.conversion.loop_state import LoopState
@@ -298,7 +299,7 @@ class StagedLoop:
                     _, after = self.trace(
                         [x if type(x) in SCALARS else a for x, a in zip(carry.leaves, avals, strict=True)]
                     )
-            except AgainError:
+            except (AgainError, EndlessError):
                 raise
             except Exception:  # what is wrong with tensors is said when it is traced with tensors
                 after = carry.avals(dtypes)

@@ -12,7 +12,7 @@ from nnc_func.control_flow.tracing import SCALARS
 from nnc_func.errors import ControlFlowError, UndefinedVariableError
 from nnc_func.facets.dims import Dim
 from nnc_func.graph.tensors.tensor import Tensor
-from nnc_func.tree import Structure, exact, flatten, has_fields
+from nnc_func.tree import Structure, exact, flatten
 
 
 class Undefined:
@@ -140,13 +140,6 @@ def leaves_that_move(values: Sequence[Any]) -> list[Any]:
             elif moving(leaf):
                 found[id(leaf)] = leaf
     return [*found.values()]
-
-
-def of_fields(value: Any) -> str:
-    """What to do where something is an object with fields, for messages."""
-    if not has_fields(type(value)):
-        return ""
-    return f"; where the fields of a {type(value).__name__} are tensors, say so in its class: is_tree = True"
 
 
 CONSTANTS = (*SCALARS, np.generic, str, bytes, range, slice, np.dtype, Dim)

@@ -22,6 +22,7 @@ FEWEST = 4  # rows that are worth being added at once
 TOGETHER = 1 << 10  # rows that are looked at
 ROOM = 1 << 17  # bytes of rows that are brought together in planned memory
 COPIED = 1 << 14  # bytes that are copied where there are gaps, or no memory is planned
+PLACES = 1 << 11  # indices and places that are looked at together, where numbers are made of them
 
 
 def extremes(xp: Any, indices: Any) -> tuple[int, int]:
@@ -258,14 +259,26 @@ def put_along_axis_add(xp: Any, x: Any, indices: Any, updates: Any, *, axis: int
 
 
 def put_along_axis_add_into(xp: Any, arrays: Arrays, outs: Arrays, scratch: Arrays, *, axis: int) -> None:
-    """With ``add.at`` and an open grid for the other axes."""
+    """With ``add.at`` and an open grid for the other axes; on NumPy of some indices at a time, in their order."""
     (x, indices, updates), (out,) = arrays, outs
     at = normalise_axis(axis, x.ndim)
     check_range(xp, indices, x.shape[at])
     keep(xp, x, out)
+    _add_along(xp, out, indices, updates, at)
+
+
+def _add_along(xp: Any, out: Any, indices: Any, updates: Any, at: int) -> None:
+    """Numbers of the other axes are made for each index, which nobody plans."""
+    if xp is np and indices.size > PLACES:
+        axis = max(range(indices.ndim), key=indices.shape.__getitem__)
+        half = indices.shape[axis] // 2
+        for part in (slice(half), slice(half, None)):
+            some = (*(slice(None),) * axis, part)
+            _add_along(xp, out if axis == at else out[some], indices[some], updates[some], at)
+        return
     grid = [
-        indices if i == at else xp.arange(n).reshape(*(1,) * i, -1, *(1,) * (x.ndim - i - 1))
-        for i, n in enumerate(x.shape)
+        indices if i == at else xp.arange(n).reshape(*(1,) * i, -1, *(1,) * (out.ndim - i - 1))
+        for i, n in enumerate(out.shape)
     ]
     add_at(xp, out, tuple(grid), updates)
 
@@ -315,10 +328,14 @@ def _check_classes(xp: Any, indices: Any, depth: int) -> None:
 def one_hot_into(
     xp: Any, arrays: Arrays, outs: Arrays, scratch: Arrays, *, depth: int, dtype: Any, checked: bool
 ) -> None:
-    """Compared into the result's dtype at once."""
+    """Compared into the result's dtype, some places at a time: numbers of all of them would be in no plan."""
     if checked:
         _check_classes(xp, arrays[0], depth)
-    if outs[0].dtype.kind == "b" or xp is np:
-        xp.equal(arrays[0][..., None], xp.arange(depth), outs[0], casting="unsafe")
-    else:
-        outs[0][...] = arrays[0][..., None] == xp.arange(depth)
+    indices = arrays[0][..., None]
+    for first in range(0, depth, PLACES):
+        places = xp.arange(first, min(first + PLACES, depth))
+        some = outs[0][..., first : first + PLACES]
+        if outs[0].dtype.kind == "b" or xp is np:
+            xp.equal(indices, places, some, casting="unsafe")
+        else:
+            some[...] = indices == places

@@ -14,6 +14,7 @@ import numpy as np
 from attrs import evolve, frozen
 
 from nnc_func.device.kernels.move import converted, dtype_of
+from nnc_func.device.kernels.onednn import product_kernels
 from nnc_func.errors import ShapeError
 from nnc_func.facets.kernels import Kernel, reference
 from nnc_func.facets.shapes import normalise_axis
@@ -255,7 +256,9 @@ def _products(*kernels: Kernel) -> tuple[Kernel, ...]:
     return *numpy, *(evolve(k, name=f"{k.name} on cupy", namespaces=frozenset({"cupy"})) for k in kernels)
 
 
+_LARGE, _SMALL = product_kernels(_matmul_result)
 MATMUL = (
+    _LARGE,
     *_products(
         Kernel(
             "blas", compute=allocating(multiply_into, _matmul_result), into=multiply_into, bound=product, strided=True
@@ -267,6 +270,7 @@ MATMUL = (
             scratch=_packed_scratch, accepts=_transposed,
         ),
     ),
+    _SMALL,
     reference(_matmul_reference),
 )  # fmt: skip
 

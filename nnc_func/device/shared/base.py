@@ -75,6 +75,11 @@ class ArrayDevice(Layer):
         return CORE
 
     @property
+    def libraries(self) -> frozenset[str]:
+        """Libraries of kernels that it has beside the array namespace."""
+        return frozenset()
+
+    @property
     def ours(self) -> tuple[Any, ...]:
         """The classes whose dtypes count where a scalar takes one beside them."""
         return (self.array_type, *HOST)
@@ -148,11 +153,11 @@ class ArrayDevice(Layer):
 
     def choose(self, op: Op, avals: tuple[Aval, ...], items: Items) -> Kernel:
         """The kernel for arguments of these avals."""
-        return choose(op, avals, dict(items), self.name)
+        return choose(op, avals, dict(items), self.name, self.libraries)
 
     def candidates(self, op: Op, avals: tuple[Aval, ...], items: Items) -> tuple[Kernel, ...]:
         """All kernels for arguments of these avals, the chosen one first."""
-        return candidates(op, avals, dict(items), self.name)
+        return candidates(op, avals, dict(items), self.name, self.libraries)
 
     def asarray(self, value: Any, dtype: Any = None) -> Any:
         """An array of this device with that value: itself where it is one already, else a copy.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from functools import partial
 from typing import Any
 
@@ -12,27 +12,37 @@ from nnc_func.errors import DeviceError
 from nnc_func.facets.kernels import Kernel, layouts_of, takes_layouts
 from nnc_func.op import Op
 
+NONE: frozenset[str] = frozenset()
 
-def first_that_runs(op: Op, avals: tuple[Aval, ...], params: dict[str, Any], on: str) -> Kernel:
+
+def first_that_runs(
+    op: Op, avals: tuple[Aval, ...], params: dict[str, Any], on: str, libraries: Collection[str] = NONE
+) -> Kernel:
     """The first kernel of the operator's own that runs on that namespace and takes these arguments: a pure function.
+
+    With those of `libraries` too.
 
     Raises
     ------
     DeviceError
         There is none.
     """
-    found = next(those_that_run(op, avals, params, on), None)
+    found = next(those_that_run(op, avals, params, on, libraries), None)
     if found is not None:
         return found
     given = ", ".join(map(repr, avals))
     raise DeviceError(f"{op.name} has no kernel on {on} for ({given}); its kernels are {[k.name for k in op.kernels]}")
 
 
-def those_that_run(op: Op, avals: tuple[Aval, ...], params: dict[str, Any], on: str) -> Iterator[Kernel]:
+def those_that_run(
+    op: Op, avals: tuple[Aval, ...], params: dict[str, Any], on: str, libraries: Collection[str] = NONE
+) -> Iterator[Kernel]:
     """The kernels of the operator that run on that namespace and take these arguments, in its order."""
     found = None
     for kernel in op.kernels:
         if kernel.namespaces is not None and on not in kernel.namespaces:
+            continue
+        if kernel.library is not None and kernel.library not in libraries:
             continue
         if kernel.layouts is not None and found is None:
             found = layouts_of(op, avals, params)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 from typing import Any
 
 from nnc_func.aval import Aval
 from nnc_func.declaration import Items
 from nnc_func.device.shared.bfloat16_emulation import in_float32, is_narrow
-from nnc_func.device.shared.kernel_choice import first_that_runs, fresh, those_that_run
+from nnc_func.device.shared.kernel_choice import NONE, first_that_runs, fresh, those_that_run
 from nnc_func.errors import AllocationError, CheckError, DeviceError, DTypeError, NncError, RunError, ShapeError
 from nnc_func.facets.kernels import GAPLESS, Kernel
 from nnc_func.op import Op
@@ -34,7 +34,9 @@ def namespace(name: str, install: str) -> Any:
         raise DeviceError(f"this device needs the package {name!r} ({error}); {install}") from None
 
 
-def choose(op: Op, avals: tuple[Aval, ...], params: dict[str, Any], on: str) -> Kernel:
+def choose(
+    op: Op, avals: tuple[Aval, ...], params: dict[str, Any], on: str, libraries: Collection[str] = NONE
+) -> Kernel:
     """The first kernel of the operator that runs on that namespace and takes these arguments: a pure function.
 
     Raises
@@ -42,14 +44,16 @@ def choose(op: Op, avals: tuple[Aval, ...], params: dict[str, Any], on: str) -> 
     DeviceError
         There is none.
     """
-    return in_float32(op) if is_narrow(op, avals) else first_that_runs(op, avals, params, on)
+    return in_float32(op) if is_narrow(op, avals) else first_that_runs(op, avals, params, on, libraries)
 
 
-def candidates(op: Op, avals: tuple[Aval, ...], params: dict[str, Any], on: str) -> tuple[Kernel, ...]:
+def candidates(
+    op: Op, avals: tuple[Aval, ...], params: dict[str, Any], on: str, libraries: Collection[str] = NONE
+) -> tuple[Kernel, ...]:
     """All kernels of the operator that run on that namespace and take these arguments, the default one first."""
     if is_narrow(op, avals):
         return (in_float32(op),)
-    return tuple(those_that_run(op, avals, params, on))
+    return tuple(those_that_run(op, avals, params, on, libraries))
 
 
 def by_shape(op: Op) -> bool:

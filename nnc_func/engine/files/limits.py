@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from nnc_func.engine.plan import Plan
-from nnc_func.engine.plan_rows import ARENA, NEXT, OUTPUT
+from nnc_func.engine.plan_rows import ARENA, NEXT, OUTPUT, Buffer
 from nnc_func.errors import FileFormatError
 from nnc_func.facets.places import Place
 
 ALIGNMENT = 1 << 16  # bytes
 STREAMS = 256
+HOLE = 20 << 20  # bytes that an allocator of ours leaves idle before a buffer at most: a segment of `caching`
 
 
 def check_limits(plan: Plan) -> None:
@@ -29,16 +30,22 @@ def check_limits(plan: Plan) -> None:
 def memory_of(plan: Plan) -> int:
     """Bytes that a plan's program takes before it is called, besides constants and variables: arenas, results.
 
+    Allocators may leave holes. An arena that is larger than the sum of what lies in it ends with the last of that, and
+    has a hole before each of it at most.
+
     Raises
     ------
     FileFormatError
-        An arena is larger than all that lies in it.
+        An arena is larger than what lies in it lets it be.
     """
-    mine: dict[Place, list[int]] = {place: [] for place in plan.arenas}
-    for place, nbytes in [(b.place, b.nbytes) for b in plan.buffers if b.kind == ARENA]:
-        mine[place].append(nbytes)
+    mine: dict[Place, list[Buffer]] = {place: [] for place in plan.arenas}
+    for b in plan.buffers:
+        if b.kind == ARENA:
+            mine[b.place].append(b)
     for place, nbytes in plan.arenas.items():
-        most = sum([-(-n // plan.alignment) for n in mine[place]]) * plan.alignment
+        most = sum([-(-b.nbytes // plan.alignment) for b in mine[place]]) * plan.alignment
         if nbytes > most:
-            raise FileFormatError(f"its plan has an arena of {nbytes} bytes for buffers that take {most}")
+            end = max([b.offset + -(-b.nbytes // plan.alignment) * plan.alignment for b in mine[place]], default=0)
+            if nbytes > min(end, most + len(mine[place]) * HOLE):
+                raise FileFormatError(f"its plan has an arena of {nbytes} bytes for buffers that take {most}")
     return sum(plan.arenas.values()) + sum([b.nbytes for b in plan.buffers if b.kind in (OUTPUT, NEXT)])

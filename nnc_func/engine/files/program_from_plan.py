@@ -13,7 +13,7 @@ from nnc_func.engine.linkers.kernel_calls import linker_of
 from nnc_func.engine.plan import Plan
 from nnc_func.engine.running.program import Program
 from nnc_func.errors import DeviceError, DTypeError, NncError, PlaceError, PlanError, ShapeError
-from nnc_func.facets.kernels import CALL
+from nnc_func.facets.kernels import CALL, Kernel
 from nnc_func.facets.places import ADVICE, Place, settled
 from nnc_func.graph.leaves import Variable, brought, owned
 from nnc_func.graph.origin import describe
@@ -147,14 +147,12 @@ def check_kernels(plan: Plan, device: Any) -> None:
         which = "without a layer whose `bind` computes" if wants else "whose layer's `bind` computes"
         raise DeviceError(f"the plan {plan.name!r} is of a device {which}, unlike {device!r}: compile the graph here")
     places = [s.aval.place for s in plan.slots]
-    namespaces = {place: _namespace(device, place) for place in set(places)}
+    has = {place: _kernels_on(device, place) for place in set(places)}
     applied = {(i.op, i.kernel, places[i.results[0]]) for i in plan.instructions if not i.view}
     missing = {
-        (op, name, place): kernel.namespaces
+        (op, name, place): [kernel.library] if kernel.library else sorted(kernel.namespaces or ())
         for op, name, place in applied
-        if (kernel := kernel_named(op, name)) is not None
-        and kernel.namespaces is not None
-        and namespaces[place] not in kernel.namespaces
+        if (kernel := kernel_named(op, name)) is not None and not _runs(kernel, *has[place])
     }
     for t, i in enumerate(plan.instructions) if missing else ():
         runs_on = None if i.view else missing.get((i.op, i.kernel, places[i.results[0]]))
@@ -162,16 +160,23 @@ def check_kernels(plan: Plan, device: Any) -> None:
             where = describe(i.origin)
             raise DeviceError(
                 f"instruction {t} ({i.op.name}{f' at {where}' if where else ''}) wants the kernel {i.kernel!r}, which "
-                f"{device!r} has not: it runs on {', '.join(sorted(runs_on))}; plan the graph for this device"
+                f"{device!r} has not: it runs on {', '.join(runs_on)}; plan the graph for this device"
             )
 
 
-def _namespace(device: Any, place: Place) -> str | None:
-    """What the arrays of a place are of, as kernels name it."""
+def _runs(kernel: Kernel, namespace: str | None, libraries: frozenset[str]) -> bool:
+    if kernel.library is not None and kernel.library not in libraries:
+        return False
+    return kernel.namespaces is None or namespace in kernel.namespaces
+
+
+def _kernels_on(device: Any, place: Place) -> tuple[str | None, frozenset[str]]:
+    """What the arrays of a place are of, as kernels name it, and the libraries that are there beside."""
     places = getattr(device, "places", ())
     there = device.at(place) if places else device
     settled(place, places)
-    return next((n for d in chain(there) if (n := getattr(d, "like", None) or getattr(d, "name", None))), None)
+    name = next((n for d in chain(there) if (n := getattr(d, "like", None) or getattr(d, "name", None))), None)
+    return name, getattr(there, "libraries", frozenset())
 
 
 def fitting(device: Any, plan: Plan, slot: int, value: Any, what: str) -> Any:

@@ -28,6 +28,7 @@ from nnc_func.graph.ops.binary import add, maximum, multiply, subtract
 from nnc_func.graph.ops.bodies import check_fusible, check_one_result, dtypes_in, flops_of, one_by_one
 from nnc_func.graph.ops.conv import conv2d, convolved
 from nnc_func.graph.ops.families import Nested, Tensor
+from nnc_func.graph.ops.library_fused import blockwise
 from nnc_func.graph.ops.lowering import call_lowered, lowered
 from nnc_func.op import operator
 
@@ -87,6 +88,18 @@ def _registers(dtypes: tuple[Any, ...], body: Body) -> Any:
     return lowered(body, dtypes, ((True,),) * len(dtypes), own=True)
 
 
+def _lowered_after(body: Body, dtype: Any, others: Any) -> Any:
+    return _registers((dtype, *(each.dtype for each in others)), body)
+
+
+def _finishes(avals: Any, *, body: Body, data_format: str, **params: Any) -> bool:
+    """Whether the result of the body is of the images' dtype, and their channels are innermost in memory."""
+    x = avals[0]
+    if getattr(x, "layout", None) != CHANNELS_INNERMOST[data_format]:
+        return False
+    return bool(dtypes_in(body, tuple(a.dtype for a in (x, *avals[2:])))[-1] == x.dtype)
+
+
 def _scratch(limit: int, avals: Any, *, body: Body, **params: Any) -> Any:
     dtypes = tuple(a.dtype for a in (avals[0], *avals[2:]))
     return conv_rows.scratch(limit, avals[:2], tuple(d for d, _ in _registers(dtypes, body).registers[1:]), **params)
@@ -144,6 +157,7 @@ CASES = tuple(
     dtype=_dtype,
     layout=layouts.first,
     kernels=(
+        blockwise(conv2d.kernels[0], _lowered_after, _result, _finishes),
         in_rows("rows of windows", conv_rows.LIMIT),
         in_rows("few rows of windows", conv_rows.FEW),
         Kernel("one by one on cupy", compute=_one_by_one(_CUPY), namespaces=_CUPY.namespaces),

@@ -198,7 +198,9 @@ def loop(
 
     `checkpoint` says what its derivative keeps: "", what it reads of each time, or, where nothing bounds the loop, 100
     carries, from which it computes the others again; "sqrt", what is carried into about √n times, and what it reads of
-    about √n times; a number, so many carries at most; "budget:" and a number of bytes, the first of these that fits. Or
+    about √n times; a number, so many carries at most; "budget:" and a number of bytes, the first of these that fits.
+    Under these two, and "carries", products of slices are not computed for all times at once where their rows want more
+    than that; "rows:" and a number of bytes says it alone, of a loop that belongs to the derivative of another one. Or
     a policy (`loop_policies`): a function of an application that says whether its results are kept, besides what is
     carried into each time, or the name of one: "carries", none; "products"; "costly", all but what is elementwise.
     """

@@ -25,7 +25,7 @@ from nnc_func.graph.ops.linalg import matmul
 from nnc_func.graph.ops.loop_checkpoints import Checkpointed
 from nnc_func.graph.ops.loop_form import Form
 from nnc_func.graph.ops.loop_policies import Candidate, keeps, policy_of
-from nnc_func.graph.ops.loop_schedules import ALL, BUDGET, TAPE, chosen
+from nnc_func.graph.ops.loop_schedules import BUDGET, TAPE, backwards, chosen
 from nnc_func.graph.ops.loop_segments import in_segments
 from nnc_func.graph.ops.move import permute_dims, reshape
 from nnc_func.graph.ops.reduce import sum_
@@ -426,7 +426,8 @@ class Kept(CutBody):
         if body.results:
             found = form.apply(
                 body, [fixed[i] for i in same], starts, [*(stacks[i] for i in sliced), *(gs[n] for n in given)],
-                reverse=not form.params["reverse"], conditional=False, checkpoint=ALL, count=count,
+                reverse=not form.params["reverse"], conditional=False,
+                checkpoint=backwards(form.params["checkpoint"]), count=count,
             )  # fmt: skip
         result: list[Any] = [None] * (form.last + len(form.count))
         for n, g in zip([*(first + n for n in back), *added, *moved], found, strict=False):

@@ -16,12 +16,14 @@ from nnc_func.errors import OperatorError
 from nnc_func.facets.dims import known
 from nnc_func.graph.ops.loop_checkpoints import HELD, needed_carries
 from nnc_func.graph.ops.loop_form import Form
-from nnc_func.graph.ops.loop_policies import POLICIES, policy_of
+from nnc_func.graph.ops.loop_policies import CARRIES, POLICIES, policy_of
 from nnc_func.graph.ops.silent_bodies import asks
 
 ALL, ROOT, BUDGET = "", "sqrt", "budget:"
+ROWS = "rows:"  # and bytes: as ALL, of a loop that belongs to the derivative of one whose memory is bounded; see `room`
 MANY = 1024  # carries at most where the times are not known, or bytes say: to search more takes longer than it saves
 ROOTS = 2.2  # times the root of all times, that segments and times in one of them may be together
+DIGITS = 99  # of a number, at most
 POSITION = 8  # bytes, of the time beside each carry that is held
 
 
@@ -49,12 +51,49 @@ def check(checkpoint: Any) -> None:
     """Raise OperatorError where a parameter `checkpoint` says nothing that `chosen` knows."""
     if not isinstance(checkpoint, str):
         return  # a policy
-    number = checkpoint.removeprefix(BUDGET)
-    if checkpoint not in (ALL, ROOT, *POLICIES) and not (number.isascii() and number.isdigit() and int(number)):
+    word, number = _split(checkpoint)
+    is_number = word in ("", BUDGET, ROWS) and number.isascii() and number.isdigit() and len(number) <= DIGITS
+    if checkpoint not in (ALL, ROOT, *POLICIES) and not (is_number and (int(number) or word == ROWS)):
         raise OperatorError(
             f'checkpoint of a loop is "", "{ROOT}", a number of carries, "{BUDGET}" and a number of bytes, a policy, '
             f"or the name of one, {', '.join(map(repr, POLICIES))}; given {checkpoint!r}"
         )
+
+
+def room(checkpoint: Any) -> int | None:
+    """The bytes that what a loop stacks may take, with rows that are computed for all its times before it.
+
+    None: any number of bytes. A number of carries, or "carries", says that nothing is kept of each time but these.
+
+    Examples
+    --------
+    >>> [room(each) for each in ("", "sqrt", "products", "carries", "8", "budget:2000", "rows:2000")]
+    [None, None, None, 0, 0, 2000, 2000]
+    """
+    if not isinstance(checkpoint, str):
+        return None
+    if checkpoint == CARRIES or checkpoint.isdigit():
+        return 0
+    word, number = _split(checkpoint)
+    return int(number) if word else None
+
+
+def _split(checkpoint: str) -> tuple[str, str]:
+    """The word before a number, with its colon, and the number."""
+    word, colon, number = checkpoint.rpartition(":")
+    return word + colon, number
+
+
+def backwards(checkpoint: Any) -> str:
+    """The parameter `checkpoint` of the loop that is the derivative of one with this parameter, and reads what it kept.
+
+    Examples
+    --------
+    >>> [backwards(each) for each in ("", "sqrt", "carries", "budget:2000")]
+    ['', '', 'rows:0', 'rows:2000']
+    """
+    found = room(checkpoint)
+    return ALL if found is None else f"{ROWS}{found}"
 
 
 def chosen(form: Form, derived: Any, checkpoint: Any, tape: Any) -> Schedule:

@@ -241,6 +241,18 @@ def call_lowered(lowered: Lowered, blocks: list[Any]) -> None:
         blocks[result][...] = blocks[register]
 
 
+def call_in_blocks(block: int, lowered: Lowered, others: list[Any], first: Any, out: Any, registers: Any) -> None:
+    """Run them on blocks of so many bytes, which fit in a cache; the first argument may lie where the result will."""
+    if out.nbytes <= block or out.ndim <= 1:
+        some = [r[: out.size].reshape(out.shape) for r in registers]
+        call_lowered(lowered, [first, *others, first, *some, out])
+        return
+    rows = max(1, block // out[0].nbytes)
+    for top in range(0, out.shape[0], rows):
+        part: Any = slice(top, top + rows) if rows > 1 else top
+        call_in_blocks(block, lowered, [each[part] for each in others], first[part], out[part], registers)
+
+
 def gather_lowered(lowered: Lowered, blocks: list[Any], first: bool) -> None:
     """Go on with the reductions over blocks, in the order of blocks, row after row as NumPy does it."""
     for function, register, result, axes, _ in lowered.gathered:

@@ -25,8 +25,9 @@ from nnc_func.graph.ops.activations import sigmoid
 from nnc_func.graph.ops.binary import add, multiply
 from nnc_func.graph.ops.bodies import check_fusible, check_one_result, dtypes_in, flops_of, one_by_one
 from nnc_func.graph.ops.families import Tensor
+from nnc_func.graph.ops.library_fused import blockwise
 from nnc_func.graph.ops.linalg import matmul
-from nnc_func.graph.ops.lowering import Lowered, call_lowered, lowered
+from nnc_func.graph.ops.lowering import Lowered, call_in_blocks, lowered
 from nnc_func.graph.ops.transcendental import tanh
 from nnc_func.op import operator
 
@@ -144,7 +145,7 @@ def _into(block: int, xp: Any, arrays: Any, outs: Any, scratch: Any, *, body: Bo
         _beside(block, found, a, b, whole, out, scratch, params)
         return
     multiply_into(xp, (a, b), outs, (), **params)
-    _finish(block, found, whole, out, out, scratch)
+    call_in_blocks(block, found, whole, out, out, scratch)
 
 
 def _beside(block: int, found: Lowered, a: Any, b: Any, others: Any, out: Any, scratch: Any, params: Any) -> None:
@@ -153,7 +154,7 @@ def _beside(block: int, found: Lowered, a: Any, b: Any, others: Any, out: Any, s
     if out.size <= product.size:
         made = product[: out.size].reshape(out.shape)
         multiply_into(np, (a, b), (made,), (), **params)
-        _finish(block, found, others, made, out, registers)
+        call_in_blocks(block, found, others, made, out, registers)
         return
     count = product.size // out[0].size
     for top in range(0, out.shape[0], count or 1):
@@ -172,18 +173,6 @@ def _leading(x: Any, part: Any, ndim: int) -> Any:
     return x[slice(None) if isinstance(part, slice) else 0] if x.shape[0] == 1 else x[part]
 
 
-def _finish(block: int, found: Lowered, others: Any, product: Any, out: Any, scratch: Any) -> None:
-    """The body, on blocks of the product that fit in a cache; it may lie where the result is to be."""
-    if out.nbytes <= block or out.ndim <= 1:
-        registers = [s[: out.size].reshape(out.shape) for s in scratch]
-        call_lowered(found, [product, *others, product, *registers, out])
-        return
-    rows = max(1, block // out[0].nbytes)
-    for top in range(0, out.shape[0], rows):
-        part: Any = slice(top, top + rows) if rows > 1 else top
-        _finish(block, found, [each[part] for each in others], product[part], out[part], scratch)
-
-
 def _in_blocks(name: str, block: int, beside: int) -> Kernel:
     """The kernel with registers of so many bytes, that makes so many of the product where it makes it beside."""
     scratch, into = partial(_scratch, block, beside), partial(_into, block)
@@ -199,6 +188,8 @@ def _result(a: Any, b: Any, *others: Any, body: Body, **params: Any) -> Any:
     return matmul.shape(a.shape, b.shape, **params), a.dtype
 
 
+_LARGE, _SMALL = (k for k in MATMUL if k.library is not None)
+_library = partial(blockwise, after=lowered_after, result=_result, accepts=accepts)
 GEMM = Body.of(4, (multiply, 0, 1), (multiply, 3, 2), (add, 4, 5))  # alpha, beta, C
 DENSE = Body.of(2, (add, 0, 1), (tanh, 2))
 GATED = Body.of(1, (sigmoid, 0), (multiply, 0, 1))
@@ -224,8 +215,10 @@ CASES = tuple(
     shape=_shape,
     dtype=_dtype,
     kernels=(
+        _library(_LARGE),
         _in_blocks("in blocks", BLOCK, BESIDE),
         _in_blocks("in small blocks", FEW, FEW_BESIDE),
+        _library(_SMALL),
         reference(_one_by_one),
     ),
     derivative=NOT_DIFFERENTIABLE("it is made after derivatives have been taken: differentiate what it was made of"),

@@ -22,7 +22,7 @@ from nnc_func.graph.ops.compare import less
 from nnc_func.graph.ops.create import arange, full
 from nnc_func.graph.ops.linalg import matmul
 from nnc_func.graph.ops.loop import loop, steps_of
-from nnc_func.graph.ops.loop_schedules import ALL
+from nnc_func.graph.ops.loop_schedules import ALL, room
 from nnc_func.graph.ops.move import reshape
 from nnc_func.op import Op
 
@@ -260,7 +260,7 @@ class _Loop:
             sizes = [avals[i].size for i in (a, value)]
             if len(avals[a].shape) != 2 or len(avals[b].shape) != 2 or not all(map(known, sizes)):
                 continue
-            if sizes[1] <= WIDER * sizes[0] and self._together(avals[a].shape[0]):
+            if sizes[1] <= WIDER * sizes[0] and self._together(avals[a].shape[0]) and self._has_room(avals, value):
                 self._with({}, {value: self._at_once(self.slices[a - last], self.constants[b], each.items)})
                 return True
         return False
@@ -297,6 +297,20 @@ class _Loop:
         now.update((n, (now[at], constant, items)) for n, (at, constant, items) in products.items())
         self._replace(now)
         return True
+
+    def _has_room(self, avals: Sequence[Aval], value: int) -> bool:
+        """Whether rows of a value may be there of all times, beside what is stacked and what was computed to be sliced.
+
+        A loop that bounds what its derivative keeps does not keep them instead.
+        """
+        most = room(self.params["checkpoint"])
+        if most is None:
+            return True
+        first, read = self.body.parameters - len(self.slices), self._read_by(range(len(self.body.results)))
+        rows = {first + n for n, x in enumerate(self.slices) if first + n in read and x.node.args}
+        rows.update(i for i in self.body.results[len(self.carries) :] if i >= self.body.parameters)
+        size = self.most * sum([avals[i].size * avals[i].dtype.itemsize for i in (value, *rows)])
+        return known(size) and size <= most
 
     def _together(self, height: Any) -> int:
         """Of how many times the products of so many rows each may be one; 0: of none.

@@ -1,0 +1,156 @@
+"""Kernels of oneDNN for matrix products, and what its convolutions share with them.
+
+Devices run them that have this library beside NumPy: `nnc.CPU()`. They compute float32 as NumPy's kernels do: NaN and
+infinities are kept, and nothing is rounded to fewer bits in between. What the library has no code of its own for is
+left to the other kernels. Its scratch memory is planned.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from attrs import evolve
+
+from nnc_func.errors import NncError
+from nnc_func.facets.kernels import Kernel
+
+if TYPE_CHECKING:
+    from nnc_func.device.onednn.primitives import Primitive
+
+NUMPY, LIBRARY = frozenset({"numpy"}), "oneDNN"
+ALIGNMENT = 64  # bytes
+WORTH = 4_000_000  # FLOPs of a matrix product from which on it takes less time than by BLAS
+FLOAT32 = np.dtype(np.float32)
+Arrays = tuple[Any, ...]
+Scratch = tuple[tuple[tuple[int, ...], Any], ...]
+Run = Callable[..., None]
+
+
+def takes(avals: Sequence[Any]) -> bool:
+    """Whether arrays are of float32, with extents that are known, and none is empty."""
+    return all(
+        a.dtype == FLOAT32 and all(isinstance(n, int) for n in a.shape) and 0 not in a.shape for a in avals
+    )  # fmt: skip
+
+
+def accepted(make: Callable[..., Primitive], *args: Any, **params: Any) -> bool:
+    """Whether the library has code of its own for a primitive."""
+    try:
+        return make(*args, **params).is_fast
+    except NncError:  # it has none at all
+        return False
+
+
+def pad(primitive: Primitive) -> Scratch:
+    """The scratch memory of a primitive: none, or one run of bytes."""
+    return (((primitive.scratch + ALIGNMENT,), np.dtype(np.uint8)),) if primitive.scratch else ()
+
+
+def for_one_call(wanted: Scratch) -> Arrays:
+    """Scratch memory of those shapes and dtypes."""
+    return tuple(np.empty(shape, dtype) for shape, dtype in wanted)
+
+
+def contiguous(x: Any) -> Any:
+    """The array itself if it is row-major and its elements are aligned, else a copy that is."""
+    return x if x.flags.c_contiguous and x.flags.aligned else np.array(x, order="C")
+
+
+def into(
+    of: Callable[..., Callable[..., Run]], xp: Any, arrays: Arrays, outs: Arrays, scratch: Arrays, **p: Any
+) -> None:
+    """A bound kernel as one that is bound for one call."""
+    of((*arrays, *outs), **p)(*scratch)(*arrays, *outs)
+
+
+def product_of(avals: Sequence[Any], *, transpose_a: bool, transpose_b: bool, lies: tuple[bool, bool]) -> Primitive:
+    """The primitive of a matrix product; `lies`: of each operand, whether its last two axes lie swapped in memory."""
+    from nnc_func.device.onednn.primitives import Product, product
+
+    shapes = [tuple(a.shape) for a in avals[:2]]
+    rank = max(map(len, shapes))
+    whole = [(1,) * (rank - len(shape)) + shape for shape in shapes]
+    swapped = (transpose_a, transpose_b)
+    left, right = ((*x[:-2], x[-1], x[-2]) if turned else x for x, turned in zip(whole, swapped, strict=True))
+    at = tuple(one != other for one, other in zip(swapped, lies, strict=True))
+    if rank > 2 and set(right[:-2]) <= {1} and not at[0]:  # all batches share it: they are rows of one product
+        left, right = (math.prod(left[:-1]), left[-1]), right[-2:]
+    return product(Product(left, right, *at))
+
+
+PATTERNS = ((False, False), (False, True), (True, False), (True, True))
+
+
+def takes_product(avals: Sequence[Any], *, least: int = 0, **params: Any) -> bool:
+    """Whether the library has code for a matrix product of that many FLOPs at least, however its operands lie."""
+    return (
+        takes(avals[:2])
+        and _flops(avals, **params) >= least
+        and all(accepted(product_of, avals, lies=lies, **params) for lies in PATTERNS)
+    )
+
+
+def _flops(avals: Sequence[Any], *, transpose_a: bool, transpose_b: bool) -> int:
+    a, b = (a.shape for a in avals[:2])
+    batch = np.broadcast_shapes(a[:-2], b[:-2])
+    return int(2 * math.prod(batch) * a[-1] * a[-2] * b[-2 if transpose_b else -1])
+
+
+def product_scratch(avals: Sequence[Any], **params: Any) -> Scratch:
+    """What the greediest wants, however operands lie."""
+    return max((pad(product_of(avals, lies=lies, **params)) for lies in PATTERNS), key=_bytes)
+
+
+def _bytes(wanted: Scratch) -> int:
+    return sum(math.prod(shape) for shape, _ in wanted)
+
+
+def _lies_swapped(x: Any) -> bool:
+    return not x.flags.c_contiguous and bool(x.swapaxes(-1, -2).flags.c_contiguous)
+
+
+def bound_product(avals: Sequence[Any], **params: Any) -> Callable[..., Run]:
+    """What makes, of scratch memory, the matrix product as a function of operands and result."""
+    from nnc_func.device.onednn.bound import bound
+
+    def of(*scratch: Any) -> Run:
+        made: dict[tuple[bool, bool], Run] = {}
+
+        def run(a: Any, b: Any, out: Any) -> None:
+            lies = _lies_swapped(a), _lies_swapped(b)
+            found = made.get(lies)
+            if found is None:
+                ready = tuple(_swapped if each else contiguous for each in lies)
+                primitive = product_of(avals, lies=lies, **params)
+                found = made[lies] = bound(primitive, scratch[0] if scratch else None, ready)
+            found(a, b, out)
+
+        return run
+
+    return of
+
+
+def _swapped(x: Any) -> Any:
+    return x if x.flags.aligned else np.array(x.swapaxes(-1, -2), order="C").swapaxes(-1, -2)
+
+
+def product_kernels(result: Callable[..., Any]) -> tuple[Kernel, Kernel]:
+    """Of a matrix product, for those that are worth a call, and for any; ``result``: its shape and dtype.
+
+    Below `WORTH` BLAS has answered before the library has begun.
+    """
+
+    def compute(xp: Any, *arrays: Any, **params: Any) -> Any:
+        out = np.empty(*result(*arrays, **params))
+        bound_product(arrays, **params)(*for_one_call(product_scratch(arrays, **params)))(*arrays, out)
+        return out
+
+    small = Kernel(
+        "onednn, small", compute=compute, into=partial(into, bound_product), scratch=product_scratch,
+        bound=bound_product, accepts=takes_product, by_shape=True, namespaces=NUMPY, library=LIBRARY,
+    )  # fmt: skip
+    return evolve(small, name="onednn", accepts=partial(takes_product, least=WORTH)), small

@@ -1,0 +1,87 @@
+"""Kernels of oneDNN: convolutions over images whose channels are innermost in memory, and their gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nnc_func.device.kernels.linalg import Scratch, windows_of
+from nnc_func.device.kernels.onednn import LIBRARY, NUMPY, Run, accepted, contiguous, for_one_call, into, pad, takes
+from nnc_func.facets.kernels import Kernel
+from nnc_func.facets.layouts import NHWC, ROW_MAJOR
+
+if TYPE_CHECKING:
+    from nnc_func.device.onednn.primitives import Primitive
+
+
+def innermost(x: Any) -> Any:
+    """Images of the format NCHW: themselves if their channels are innermost in memory, else a copy where they are."""
+    seen = x.transpose(0, 2, 3, 1)
+    return x if seen.flags.c_contiguous and x.flags.aligned else np.array(seen, order="C").transpose(0, 3, 1, 2)
+
+
+def convolution_of(
+    kind: str, avals: Sequence[Any], *, stride: Any, padding: Any, dilation: Any, groups: int, data_format: str,
+    input_shape: Any = None, kernel_shape: Any = None,
+) -> Primitive:  # fmt: skip
+    """The primitive of a convolution, or of one of its gradients, whose first arguments are of these avals."""
+    from nnc_func.device.onednn.primitives import Convolution, convolution
+
+    first, second = avals[0].shape, avals[1].shape
+    images = input_shape if kind == "by data" else first
+    kernel = kernel_shape if kind == "by kernel" else second
+    images = tuple(images) if data_format == NHWC else tuple(images[i] for i in (0, 2, 3, 1))
+    over = windows_of(images[1:3], tuple(kernel[:2]), stride, padding, dilation)
+    found = Convolution(
+        images, tuple(kernel), over.outputs, over.stride, over.dilation, over.before, over.after, groups
+    )  # fmt: skip
+    return convolution(found, kind)
+
+
+def takes_images(kind: str, avals: Sequence[Any], **params: Any) -> bool:
+    """Whether the library has code for a convolution."""
+    shapes = (params.get("input_shape") or (), params.get("kernel_shape") or ())
+    if not takes(avals[:2]) or not all(isinstance(n, int) and n > 0 for shape in shapes for n in shape):
+        return False
+    padding = params["padding"]
+    if not isinstance(padding, str) and any(n < 0 for both in padding for n in both):
+        return False
+    return accepted(partial(convolution_of, kind), avals, **params)
+
+
+def bound_convolution(kind: str, avals: Sequence[Any], **params: Any) -> Callable[..., Run]:
+    """What makes, of scratch memory, the convolution as a function of operands and result."""
+    from nnc_func.device.onednn.bound import bound
+
+    images = innermost if params["data_format"] != NHWC else contiguous
+    ready = (images, images if kind == "by kernel" else contiguous)
+    primitive = convolution_of(kind, avals, **params)
+    return lambda *scratch: bound(primitive, scratch[0] if scratch else None, ready)
+
+
+def _scratch(kind: str, avals: Sequence[Any], **params: Any) -> Scratch:
+    return pad(convolution_of(kind, avals, **params))
+
+
+def _compute(kind: str, result: Callable[..., Any], xp: Any, *arrays: Any, **params: Any) -> Any:
+    shape, dtype = result(*arrays, **params)
+    if kind != "by kernel" and params["data_format"] != NHWC:
+        n, channels, height, width = shape
+        out = np.empty((n, height, width, channels), dtype).transpose(0, 3, 1, 2)
+    else:
+        out = np.empty(shape, dtype)
+    bound_convolution(kind, arrays, **params)(*for_one_call(_scratch(kind, arrays, **params)))(*arrays, out)
+    return out
+
+
+def convolution_kernel(kind: str, result: Callable[..., Any]) -> Kernel:
+    """The kernel of a convolution, or of one of its gradients; ``result(*arrays, **params)`` is its shape and dtype."""
+    layouts = {"forward": (NHWC, ROW_MAJOR, NHWC), "by data": (NHWC, ROW_MAJOR, NHWC)}
+    return Kernel(
+        "onednn", compute=partial(_compute, kind, result), into=partial(into, partial(bound_convolution, kind)),
+        scratch=partial(_scratch, kind), bound=partial(bound_convolution, kind), accepts=partial(takes_images, kind),
+        by_shape=True, layouts=(layouts.get(kind, (NHWC, NHWC, ROW_MAJOR)),), namespaces=NUMPY, library=LIBRARY,
+    )  # fmt: skip

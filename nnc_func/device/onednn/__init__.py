@@ -1,0 +1,7 @@
+"""oneDNN's kernels for processors, called by ctypes: no compiler, no import before a device asks for them.
+
+- ``library``: finds the shared library, calls its functions, says what it has.
+- ``handles``: owns what the library makes: descriptors, primitives, memory objects.
+- ``primitives``: convolutions and matrix products, made once for all that are alike.
+- ``bound``: a primitive as a function of arrays.
+"""

@@ -1,0 +1,79 @@
+"""Owns what oneDNN makes: each object is freed when nobody has it any more."""
+
+from __future__ import annotations
+
+import ctypes
+import weakref
+from collections.abc import Sequence
+from typing import Any
+
+from nnc_func.device.onednn.library import Library
+
+FLOAT32 = 3
+ANY, A, AB, ABC, ABCD = 1, 2, 3, 4, 5  # format tags of ``dnnl_types.h``: letters are axes, from the outermost inwards
+LIMIT = 12  # the most axes that a descriptor has
+
+
+class Handle:
+    """An object of the library.
+
+    Parameters
+    ----------
+    kind
+        As in the name of the function that frees it: ``dnnl_kind_destroy``.
+    """
+
+    __slots__ = ("__weakref__", "pointer")
+
+    def __init__(self, library: Library, kind: str, pointer: ctypes.c_void_p) -> None:
+        self.pointer = pointer
+        free = getattr(library.functions, f"dnnl_{kind}_destroy")
+        weakref.finalize(self, free, pointer).atexit = False  # the process takes all with it
+
+    @property
+    def _as_parameter_(self) -> ctypes.c_void_p:
+        return self.pointer
+
+
+def sizes(numbers: Sequence[int]) -> Any:
+    """``dnnl_dims_t`` of extents, strides or offsets."""
+    return (ctypes.c_int64 * LIMIT)(*numbers)
+
+
+def tagged(library: Library, shape: Sequence[int], tag: int) -> Handle:
+    """A descriptor of float32 in the order of a format tag, or with `ANY` in whichever the library likes best."""
+    made = library.made("memory_desc_create_with_tag", len(shape), sizes(shape), FLOAT32, tag)
+    return Handle(library, "memory_desc", made)
+
+
+def strided(library: Library, shape: Sequence[int], strides: Sequence[int]) -> Handle:
+    """A descriptor of float32 with those strides, in elements."""
+    made = library.made("memory_desc_create_with_strides", len(shape), sizes(shape), FLOAT32, sizes(strides))
+    return Handle(library, "memory_desc", made)
+
+
+def row_major(library: Library, shape: Sequence[int]) -> Handle:
+    """A descriptor of float32 without gaps, the last axis innermost."""
+    strides, step = [], 1
+    for n in reversed(shape):
+        strides.append(step)
+        step *= max(1, n)
+    return strided(library, shape, strides[::-1])
+
+
+def nbytes(library: Library, description: Any) -> int:
+    """How many bytes a descriptor is of."""
+    return int(library.functions.dnnl_memory_desc_get_size(description))
+
+
+def same(library: Library, one: Any, other: Any) -> bool:
+    """Whether two descriptors say the same."""
+    return bool(library.functions.dnnl_memory_desc_equal(one, other))
+
+
+def attributes(library: Library) -> Handle:
+    """Attributes of a primitive: the scratchpad is given by whoever runs it, and float32 stays float32."""
+    found = Handle(library, "primitive_attr", library.made("primitive_attr_create"))
+    library.call("primitive_attr_set_scratchpad_mode", found, 1)
+    library.call("primitive_attr_set_fpmath_mode", found, 0)
+    return found

@@ -1,0 +1,353 @@
+"""Convolutions and matrix products of oneDNN: made once for all that are alike, run by any number of callers.
+
+A primitive likes its weights, and some of its other operands, in an order of its own. What lies otherwise is put into
+that order in scratch memory before it runs, and results are put back after; how much memory that takes is known before.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any
+
+from attrs import frozen
+
+from nnc_func.device.onednn.handles import ANY, Handle, attributes, nbytes, row_major, same, sizes, strided, tagged
+from nnc_func.device.onednn.library import Library, present
+
+SOURCE, WEIGHTS, RESULT = 1, 33, 17
+SOURCE_GRADIENT, WEIGHTS_GRADIENT, RESULT_GRADIENT = 129, 161, 145
+SCRATCHPAD = 80
+TRAINING, BACKWARD_DATA, BACKWARD_WEIGHTS = 64, 160, 192  # ``dnnl_prop_kind_t``
+DIRECT = 1  # a convolution without Winograd's sums, whose errors are larger
+IMPLEMENTATION, OF_ARGUMENT = 8, 255  # ``dnnl_query_t``
+ALIGNMENT = 64  # bytes
+ALIKE = 1024  # primitives kept for the next time
+SMALL = 4_000_000  # FLOPs below which one thread is faster than two
+
+
+@frozen(eq=False)
+class Argument:
+    """What a step is given: a number of the library, a descriptor, and where it lies.
+
+    Attributes
+    ----------
+    array
+        The position of an array; None: at `offset` bytes into the scratch memory.
+    """
+
+    number: int
+    description: Handle
+    array: int | None
+    offset: int = 0
+
+
+@frozen(eq=False)
+class Primitive:
+    """One operator on arrays of fixed shapes and strides, as steps of the library.
+
+    Attributes
+    ----------
+    steps
+        Each a primitive of the library and its arguments, one after the other.
+    arrays
+        How many arrays it is given, operands and results.
+    scratch
+        Bytes that it wants beside them.
+    implementation
+        What the library calls the main step.
+    threads
+        How many it was made for.
+    """
+
+    library: Library
+    steps: tuple[tuple[Handle, tuple[Argument, ...]], ...]
+    arrays: int
+    scratch: int
+    implementation: str
+    threads: int
+
+    @property
+    def is_fast(self) -> bool:
+        """Whether it is made for this processor, and no loop over elements."""
+        return not self.implementation.startswith("ref")
+
+
+class _Steps:
+    """Steps as they are gathered, and the scratch memory that they take."""
+
+    def __init__(self, library: Library) -> None:
+        self.library = library
+        self.before: list[tuple[Handle, tuple[Argument, ...]]] = []
+        self.after: list[tuple[Handle, tuple[Argument, ...]]] = []
+        self.scratch = 0
+
+    def room(self, count: int) -> int:
+        """Where so many bytes of scratch memory begin."""
+        start = self.scratch
+        self.scratch += -(-count // ALIGNMENT) * ALIGNMENT
+        return start
+
+    def argument(self, number: int, array: int, plain: Handle, wanted: Handle, is_result: bool) -> Argument:
+        """An array as the primitive wants it: itself, or put into another order before it, or after."""
+        if same(self.library, plain, wanted):
+            return Argument(number, plain, array)
+        moved = Argument(number, wanted, None, self.room(nbytes(self.library, wanted)))
+        here = Argument(RESULT if is_result else SOURCE, plain, array)
+        there = Argument(SOURCE if is_result else RESULT, wanted, None, moved.offset)
+        source, target = (there, here) if is_result else (here, there)
+        reorder, description = self._reorder(source.description, target.description)
+        step = reorder, self.with_scratchpad(description, source, target)
+        (self.after if is_result else self.before).append(step)
+        return moved
+
+    def _reorder(self, source: Handle, target: Handle) -> tuple[Handle, Handle]:
+        library = self.library
+        engine = library.engine
+        made = library.made("reorder_primitive_desc_create", source, engine, target, engine, attributes(library))
+        description = Handle(library, "primitive_desc", made)
+        return Handle(library, "primitive", library.made("primitive_create", description)), description
+
+    def with_scratchpad(self, description: Handle, *arguments: Argument) -> tuple[Argument, ...]:
+        """The arguments, and the library's own scratchpad where it wants one."""
+        pad = queried(self.library, description, SCRATCHPAD)
+        count = nbytes(self.library, pad) if pad is not None else 0
+        return (
+            (*arguments, Argument(SCRATCHPAD, pad, None, self.room(count))) if pad is not None and count else arguments
+        )
+
+
+def queried(library: Library, description: Handle, number: int) -> Handle | None:
+    """The descriptor that a primitive has for one of its arguments; None where it has none."""
+    found = library.functions.dnnl_primitive_desc_query_md(description, OF_ARGUMENT, number)
+    if not found:
+        return None
+    return Handle(library, "memory_desc", library.made("memory_desc_clone", ctypes.c_void_p(found)))
+
+
+def _named(library: Library, description: Handle) -> str:
+    said = ctypes.c_char_p()
+    library.call("primitive_desc_query", description, IMPLEMENTATION, 0, ctypes.byref(said))
+    return (said.value or b"").decode()
+
+
+def threads(library: Library) -> int:
+    """How many threads the library takes, called from here and now."""
+    asked = getattr(library.functions, "omp_get_max_threads", None)
+    return int(asked()) if asked is not None else 0
+
+
+def _made(library: Library, description: Handle, given: Sequence[tuple[int, Handle, bool]]) -> Primitive:
+    """The primitive of a description, of arrays in their own order: number, descriptor, whether a result."""
+    steps = _Steps(library)
+    arguments = []
+    for array, (number, plain, is_result) in enumerate(given):
+        wanted = queried(library, description, number)
+        assert wanted is not None, number
+        arguments.append(steps.argument(number, array, plain, wanted, is_result))
+    main = Handle(library, "primitive", library.made("primitive_create", description))
+    whole = (*steps.before, (main, steps.with_scratchpad(description, *arguments)), *steps.after)
+    return Primitive(library, whole, len(given), steps.scratch, _named(library, description), threads(library))
+
+
+def _for_threads(flops: int, make: Callable[[Library], Primitive]) -> Primitive:
+    """Make a primitive for all threads, or for one where there is little to do."""
+    library = present()
+    limit = getattr(library.functions, "omp_set_num_threads", None)
+    count = threads(library)
+    if limit is None or count == 1 or flops >= SMALL:
+        return make(library)
+    limit(1)
+    try:
+        return make(library)
+    finally:
+        limit(count)
+
+
+# --- convolutions ------------------------------------------------------------------------------------------
+
+
+@frozen
+class Convolution:
+    """A convolution over images, channels innermost, with a kernel of height, width, channels in, channels out.
+
+    Attributes
+    ----------
+    images, kernel
+        Shapes of float32: (images, height, width, in), (height, width, in of a group, out).
+    outputs
+        Height and width of the result.
+    stride, dilation, before, after
+        Of each of the two axes; dilation 1 has no gaps.
+    """
+
+    images: tuple[int, ...]
+    kernel: tuple[int, ...]
+    outputs: tuple[int, int]
+    stride: tuple[int, int]
+    dilation: tuple[int, int]
+    before: tuple[int, int]
+    after: tuple[int, int]
+    groups: int
+
+    @property
+    def flops(self) -> int:
+        """Multiplications and additions."""
+        return 2 * self.images[0] * math.prod(self.outputs) * math.prod(self.kernel)
+
+
+def _images(shape: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Extents in the library's order (images, channels, height, width), and strides."""
+    n, h, w, c = shape
+    return (n, c, h, w), (h * w * c, 1, w * c, c)
+
+
+def _kernel(shape: Sequence[int], groups: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Extents in the library's order (groups, out, in, height, width), and strides; no groups where there is one."""
+    h, w, i, o = shape
+    extents, strides = (o // groups, i, h, w), (1, o, w * i * o, i * o)
+    return (extents, strides) if groups == 1 else ((groups, *extents), (o // groups, *strides))
+
+
+def _forward(library: Library, of: Convolution, attribute: Handle) -> tuple[Handle, tuple[Any, ...]]:
+    """The description of the forward convolution, and what all three are given of windows."""
+    x, xs = _images(of.images)
+    w, _ = _kernel(of.kernel, of.groups)
+    y, ys = _images((of.images[0], *of.outputs, of.kernel[3]))
+    windows = (
+        sizes(of.stride), sizes([d - 1 for d in of.dilation]), sizes(of.before), sizes(of.after), attribute,
+    )  # fmt: skip
+    made = library.made(
+        "convolution_forward_primitive_desc_create", library.engine, TRAINING, DIRECT, strided(library, x, xs),
+        tagged(library, w, ANY), None, strided(library, y, ys), *windows,
+    )  # fmt: skip
+    return Handle(library, "primitive_desc", made), windows
+
+
+Given = tuple[int, Handle, bool]  # number, descriptor of an array as it lies, whether it is a result
+
+
+def _convolved(of: Convolution, kind: str) -> Primitive:
+    def make(library: Library) -> Primitive:
+        attribute = attributes(library)
+        forward, windows = _forward(library, of, attribute)
+        (x, xs), (w, ws) = _images(of.images), _kernel(of.kernel, of.groups)
+        y, ys = _images((of.images[0], *of.outputs, of.kernel[3]))
+        plain_x, plain_w, plain_y = strided(library, x, xs), strided(library, w, ws), strided(library, y, ys)
+        any_w = tagged(library, w, ANY)
+        at: list[Given]
+        if kind == "forward":
+            description = forward
+            at = [(SOURCE, plain_x, False), (WEIGHTS, plain_w, False), (RESULT, plain_y, True)]
+        elif kind == "by data":
+            made = library.made(
+                "convolution_backward_data_primitive_desc_create", library.engine, DIRECT, plain_x, any_w, plain_y,
+                *windows[:-1], forward, attribute,
+            )  # fmt: skip
+            description = Handle(library, "primitive_desc", made)
+            at = [
+                (RESULT_GRADIENT, plain_y, False),
+                (WEIGHTS, plain_w, False),
+                (SOURCE_GRADIENT, plain_x, True),
+            ]
+        else:
+            made = library.made(
+                "convolution_backward_weights_primitive_desc_create", library.engine, DIRECT, plain_x, any_w, None,
+                plain_y, *windows[:-1], forward, attribute,
+            )  # fmt: skip
+            description = Handle(library, "primitive_desc", made)
+            at = [
+                (SOURCE, plain_x, False),
+                (RESULT_GRADIENT, plain_y, False),
+                (WEIGHTS_GRADIENT, plain_w, True),
+            ]
+        return _made(library, description, at)
+
+    return _for_threads(of.flops, make)
+
+
+@lru_cache(ALIKE)
+def _convolution(of: Convolution, kind: str, count: int) -> Primitive:
+    return _convolved(of, kind)
+
+
+def convolution(of: Convolution, kind: str) -> Primitive:
+    """The primitive of a convolution: ``"forward"``, or its gradient ``"by data"`` or ``"by kernel"``.
+
+    Its arrays are images, kernel, result; cotangent, kernel, gradient; images, cotangent, gradient.
+
+    Raises
+    ------
+    DeviceError
+        There is no oneDNN, or it has none for these.
+    """
+    return _convolution(of, kind, threads(present()))
+
+
+# --- matrix products -----------------------------------------------------------------------------------
+
+
+@frozen
+class Product:
+    """A matrix product of arrays of the same rank, whose leading axes broadcast.
+
+    Attributes
+    ----------
+    left, right
+        Shapes as they are multiplied: (..., rows, inner) and (..., inner, columns).
+    left_swapped, right_swapped
+        Whether the last two axes lie in memory the other way round.
+    """
+
+    left: tuple[int, ...]
+    right: tuple[int, ...]
+    left_swapped: bool
+    right_swapped: bool
+
+    @property
+    def result(self) -> tuple[int, ...]:
+        """The shape of the result."""
+        batch = [max(a, b) if a and b else 0 for a, b in zip(self.left[:-2], self.right[:-2], strict=True)]
+        return (*batch, self.left[-2], self.right[-1])
+
+    @property
+    def flops(self) -> int:
+        """Multiplications and additions."""
+        return 2 * math.prod(self.result) * self.left[-1]
+
+
+def _matrices(library: Library, shape: tuple[int, ...], is_swapped: bool) -> Handle:
+    if not is_swapped:
+        return row_major(library, shape)
+    rows, columns = shape[-2:]
+    strides, step = [], rows * columns
+    for n in reversed(shape[:-2]):
+        strides.append(step)
+        step *= n
+    return strided(library, shape, (*strides[::-1], 1, rows))
+
+
+@lru_cache(ALIKE)
+def _product(of: Product, count: int) -> Primitive:
+    def make(library: Library) -> Primitive:
+        a = _matrices(library, of.left, of.left_swapped)
+        b = _matrices(library, of.right, of.right_swapped)
+        out = row_major(library, of.result)
+        made = library.made("matmul_primitive_desc_create", library.engine, a, b, None, out, attributes(library))
+        at = [(SOURCE, a, False), (WEIGHTS, b, False), (RESULT, out, True)]
+        return _made(library, Handle(library, "primitive_desc", made), at)
+
+    return _for_threads(of.flops, make)
+
+
+def product(of: Product) -> Primitive:
+    """The primitive of a matrix product; its arrays are left, right, result.
+
+    Raises
+    ------
+    DeviceError
+        There is no oneDNN, or it has none for these.
+    """
+    return _product(of, threads(present()))
