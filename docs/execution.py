@@ -197,6 +197,19 @@ print(step.profile(rows, repeat=3))
 print(step.statistics(rows))
 print(step.first_nonfinite(np.full((8, 4), np.inf, "float32")))
 
+# ## Kernels of a library
+#
+# `nnc.CPU()` has oneDNN's kernels beside NumPy's, where the library is found. Plans name them, their scratch memory is
+# planned, and what comes of them is what NumPy computes, to rounding.
+
+cpu = lazy.swap(device=nnc.CPU())
+x, kernel = cpu.input("x", (2, 16, 16, 8), "float32"), rng.standard_normal((3, 3, 8, 16)).astype("float32")
+convolution = cpu.compile([x], cpu.ops.relu(cpu.ops.conv2d(x, kernel, padding="SAME")))
+print([each.kernel for each in convolution.plan.instructions])
+given = rng.standard_normal((2, 16, 16, 8)).astype("float32")
+wanted = ops.relu(ops.conv2d(given, kernel, padding="SAME")).numpy()
+np.testing.assert_allclose(convolution(given), wanted, rtol=1e-4, atol=1e-4)
+
 # ## Files
 #
 # A program is saved with its graph, plan, constants and variables, and loaded without planning and without running

@@ -87,7 +87,10 @@ class Call:
         self.fixed = [args[i] for i in custom.nondiff_argnums]
         self.args = args
         moving = [a for i, a in enumerate(args) if i not in custom.nondiff_argnums]
-        self.leaves, self.structure = flatten(moving)
+        leaves, self.structure = flatten(moving)
+        self.leaves: list[Any] = [
+            x.copy() if isinstance(x, np.ndarray) else x for x in leaves
+        ]  # which a rule keeps for later
         self.places = [i for i, leaf in enumerate(self.leaves) if isinstance(leaf, Tensor)]
         self.carriers = [self.leaves[i].value for i in self.places]
         traced = [self.leaves[i].stack for i in self.places if type(self.leaves[i].value) is Traced]

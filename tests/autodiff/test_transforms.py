@@ -316,6 +316,19 @@ def test_an_array_that_is_written_into_later_counts_as_it_was(stack: Any) -> Non
             total = total + (w * buffer).sum()
         return total
 
+    @nnc.custom_vjp
+    def product(x: Any, factors: Any) -> Any:
+        return x * factors
+
+    product.defvjp(lambda x, c: (x * c, (x, c)), lambda saved, g: (g * saved[1], g * saved[0]))
+
+    def by_a_rule(x: Any) -> Any:
+        factors = np.ones(3)
+        y = product(x, factors)
+        factors *= 5
+        return (y * y).sum()
+
+    np.testing.assert_array_equal(stack.grad(by_a_rule)(x).numpy(), 2 * x)
     np.testing.assert_array_equal(stack.grad(scaled)(x).numpy(), 2 * x)
     np.testing.assert_array_equal(stack.hvp(scaled, [x], [np.ones(3)])[0].numpy(), [2, 2, 2])
     np.testing.assert_array_equal(stack.grad(picked)(x).numpy(), [1, 0, 0])

@@ -231,7 +231,6 @@ def test_one_program_runs_in_several_threads() -> None:
     assert not wrong
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system forks no processes")
 def test_a_process_that_is_forked_computes() -> None:
     """Threads are not forked, and those of OpenMP are waited for."""
     text = (
@@ -253,7 +252,7 @@ def test_other_dtypes_are_numpys(dtype: str) -> None:
     a, b = some(3, 4).astype(dtype), some(4, 2).astype(dtype)
     found = EAGER.ops.matmul(a, b).numpy()
     assert found.dtype == dtype
-    np.testing.assert_allclose(found, REFERENCE.ops.matmul(a, b).numpy(), rtol=1e-2)
+    np.testing.assert_array_equal(found, REFERENCE.ops.matmul(a, b).numpy())
 
 
 @pytest.mark.parametrize("shapes", [((0, 3), (3, 2)), ((2, 0), (0, 3)), ((2, 0, 3, 4), (4, 5))])

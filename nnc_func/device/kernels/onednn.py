@@ -17,12 +17,12 @@ from attrs import evolve
 
 from nnc_func.errors import NncError
 from nnc_func.facets.kernels import Kernel
+from nnc_func.facets.layouts import NHWC
 
 if TYPE_CHECKING:
     from nnc_func.device.onednn.primitives import Primitive
 
 NUMPY, LIBRARY = frozenset({"numpy"}), "oneDNN"
-ALIGNMENT = 64  # bytes
 WORTH = 4_000_000  # FLOPs of a matrix product from which on it takes less time than by BLAS
 FLOAT32 = np.dtype(np.float32)
 Arrays = tuple[Any, ...]
@@ -32,9 +32,7 @@ Run = Callable[..., None]
 
 def takes(avals: Sequence[Any]) -> bool:
     """Whether arrays are of float32, with extents that are known, and none is empty."""
-    return all(
-        a.dtype == FLOAT32 and all(isinstance(n, int) for n in a.shape) and 0 not in a.shape for a in avals
-    )  # fmt: skip
+    return all(a.dtype == FLOAT32 and all(isinstance(n, int) and n for n in a.shape) for a in avals)
 
 
 def accepted(make: Callable[..., Primitive], *args: Any, **params: Any) -> bool:
@@ -47,12 +45,20 @@ def accepted(make: Callable[..., Primitive], *args: Any, **params: Any) -> bool:
 
 def pad(primitive: Primitive) -> Scratch:
     """The scratch memory of a primitive: none, or one run of bytes."""
-    return (((primitive.scratch + ALIGNMENT,), np.dtype(np.uint8)),) if primitive.scratch else ()
+    return (((primitive.room,), np.dtype(np.uint8)),) if primitive.scratch else ()
 
 
 def for_one_call(wanted: Scratch) -> Arrays:
     """Scratch memory of those shapes and dtypes."""
     return tuple(np.empty(shape, dtype) for shape, dtype in wanted)
+
+
+def result_array(shape: tuple[int, ...], dtype: Any, data_format: str = NHWC) -> Any:
+    """An uninitialised array; of images, one whose channels are innermost in memory."""
+    if data_format == NHWC:
+        return np.empty(shape, dtype)
+    n, channels, height, width = shape
+    return np.empty((n, height, width, channels), dtype).transpose(0, 3, 1, 2)
 
 
 def contiguous(x: Any) -> Any:
@@ -61,10 +67,10 @@ def contiguous(x: Any) -> Any:
 
 
 def into(
-    of: Callable[..., Callable[..., Run]], xp: Any, arrays: Arrays, outs: Arrays, scratch: Arrays, **p: Any
+    of: Callable[..., Callable[..., Run]], xp: Any, arrays: Arrays, outs: Arrays, scratch: Arrays, **params: Any
 ) -> None:
-    """A bound kernel as one that is bound for one call."""
-    of((*arrays, *outs), **p)(*scratch)(*arrays, *outs)
+    """A kernel that can be bound, bound for one call."""
+    of((*arrays, *outs), **params)(*scratch)(*arrays, *outs)
 
 
 def product_of(avals: Sequence[Any], *, transpose_a: bool, transpose_b: bool, lies: tuple[bool, bool]) -> Primitive:
@@ -145,7 +151,7 @@ def product_kernels(result: Callable[..., Any]) -> tuple[Kernel, Kernel]:
     """
 
     def compute(xp: Any, *arrays: Any, **params: Any) -> Any:
-        out = np.empty(*result(*arrays, **params))
+        out = result_array(*result(*arrays, **params))
         bound_product(arrays, **params)(*for_one_call(product_scratch(arrays, **params)))(*arrays, out)
         return out
 

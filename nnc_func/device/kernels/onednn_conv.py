@@ -9,7 +9,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nnc_func.device.kernels.linalg import Scratch, windows_of
-from nnc_func.device.kernels.onednn import LIBRARY, NUMPY, Run, accepted, contiguous, for_one_call, into, pad, takes
+from nnc_func.device.kernels.onednn import (
+    LIBRARY,
+    NUMPY,
+    Run,
+    accepted,
+    contiguous,
+    for_one_call,
+    into,
+    pad,
+    result_array,
+    takes,
+)
 from nnc_func.facets.kernels import Kernel
 from nnc_func.facets.layouts import NHWC, ROW_MAJOR
 
@@ -68,20 +79,16 @@ def _scratch(kind: str, avals: Sequence[Any], **params: Any) -> Scratch:
 
 def _compute(kind: str, result: Callable[..., Any], xp: Any, *arrays: Any, **params: Any) -> Any:
     shape, dtype = result(*arrays, **params)
-    if kind != "by kernel" and params["data_format"] != NHWC:
-        n, channels, height, width = shape
-        out = np.empty((n, height, width, channels), dtype).transpose(0, 3, 1, 2)
-    else:
-        out = np.empty(shape, dtype)
+    out = result_array(shape, dtype, NHWC if kind == "by kernel" else params["data_format"])
     bound_convolution(kind, arrays, **params)(*for_one_call(_scratch(kind, arrays, **params)))(*arrays, out)
     return out
 
 
 def convolution_kernel(kind: str, result: Callable[..., Any]) -> Kernel:
     """The kernel of a convolution, or of one of its gradients; ``result(*arrays, **params)`` is its shape and dtype."""
-    layouts = {"forward": (NHWC, ROW_MAJOR, NHWC), "by data": (NHWC, ROW_MAJOR, NHWC)}
+    layouts = (NHWC, NHWC, ROW_MAJOR) if kind == "by kernel" else (NHWC, ROW_MAJOR, NHWC)
     return Kernel(
         "onednn", compute=partial(_compute, kind, result), into=partial(into, partial(bound_convolution, kind)),
         scratch=partial(_scratch, kind), bound=partial(bound_convolution, kind), accepts=partial(takes_images, kind),
-        by_shape=True, layouts=(layouts.get(kind, (NHWC, NHWC, ROW_MAJOR)),), namespaces=NUMPY, library=LIBRARY,
+        by_shape=True, layouts=(layouts,), namespaces=NUMPY, library=LIBRARY,
     )  # fmt: skip

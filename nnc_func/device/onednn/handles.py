@@ -10,7 +10,7 @@ from typing import Any
 from nnc_func.device.onednn.library import Library
 
 FLOAT32 = 3
-ANY, A, AB, ABC, ABCD = 1, 2, 3, 4, 5  # format tags of ``dnnl_types.h``: letters are axes, from the outermost inwards
+ANY = 1  # the format tag of ``dnnl_types.h`` that leaves the order of axes to the library
 LIMIT = 12  # the most axes that a descriptor has
 
 

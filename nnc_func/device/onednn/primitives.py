@@ -20,7 +20,7 @@ from nnc_func.device.onednn.library import Library, present
 SOURCE, WEIGHTS, RESULT = 1, 33, 17
 SOURCE_GRADIENT, WEIGHTS_GRADIENT, RESULT_GRADIENT = 129, 161, 145
 SCRATCHPAD = 80
-TRAINING, BACKWARD_DATA, BACKWARD_WEIGHTS = 64, 160, 192  # ``dnnl_prop_kind_t``
+TRAINING = 64  # ``dnnl_prop_kind_t``
 DIRECT = 1  # a convolution without Winograd's sums, whose errors are larger
 IMPLEMENTATION, OF_ARGUMENT = 8, 255  # ``dnnl_query_t``
 ALIGNMENT = 64  # bytes
@@ -58,8 +58,6 @@ class Primitive:
         Bytes that it wants beside them.
     implementation
         What the library calls the main step.
-    threads
-        How many it was made for.
     """
 
     library: Library
@@ -67,7 +65,11 @@ class Primitive:
     arrays: int
     scratch: int
     implementation: str
-    threads: int
+
+    @property
+    def room(self) -> int:
+        """Bytes of a run, wherever it begins, in which there is place for its scratch memory."""
+        return self.scratch + ALIGNMENT if self.scratch else 0
 
     @property
     def is_fast(self) -> bool:
@@ -114,9 +116,9 @@ class _Steps:
         """The arguments, and the library's own scratchpad where it wants one."""
         pad = queried(self.library, description, SCRATCHPAD)
         count = nbytes(self.library, pad) if pad is not None else 0
-        return (
-            (*arguments, Argument(SCRATCHPAD, pad, None, self.room(count))) if pad is not None and count else arguments
-        )
+        if pad is None or not count:
+            return arguments
+        return (*arguments, Argument(SCRATCHPAD, pad, None, self.room(count)))
 
 
 def queried(library: Library, description: Handle, number: int) -> Handle | None:
@@ -139,17 +141,17 @@ def threads(library: Library) -> int:
     return int(asked()) if asked is not None else 0
 
 
-def _made(library: Library, description: Handle, given: Sequence[tuple[int, Handle, bool]]) -> Primitive:
-    """The primitive of a description, of arrays in their own order: number, descriptor, whether a result."""
+def _made(library: Library, description: Handle, given: Sequence[tuple[int, Handle]]) -> Primitive:
+    """The primitive of a description, of arrays in their own order: number and descriptor; the last is the result."""
     steps = _Steps(library)
     arguments = []
-    for array, (number, plain, is_result) in enumerate(given):
+    for array, (number, plain) in enumerate(given):
         wanted = queried(library, description, number)
         assert wanted is not None, number
-        arguments.append(steps.argument(number, array, plain, wanted, is_result))
+        arguments.append(steps.argument(number, array, plain, wanted, array == len(given) - 1))
     main = Handle(library, "primitive", library.made("primitive_create", description))
     whole = (*steps.before, (main, steps.with_scratchpad(description, *arguments)), *steps.after)
-    return Primitive(library, whole, len(given), steps.scratch, _named(library, description), threads(library))
+    return Primitive(library, whole, len(given), steps.scratch, _named(library, description))
 
 
 def _for_threads(flops: int, make: Callable[[Library], Primitive]) -> Primitive:
@@ -226,44 +228,32 @@ def _forward(library: Library, of: Convolution, attribute: Handle) -> tuple[Hand
     return Handle(library, "primitive_desc", made), windows
 
 
-Given = tuple[int, Handle, bool]  # number, descriptor of an array as it lies, whether it is a result
+ARGUMENTS = {
+    "forward": ((SOURCE, "x"), (WEIGHTS, "w"), (RESULT, "y")),
+    "by data": ((RESULT_GRADIENT, "y"), (WEIGHTS, "w"), (SOURCE_GRADIENT, "x")),
+    "by kernel": ((SOURCE, "x"), (RESULT_GRADIENT, "y"), (WEIGHTS_GRADIENT, "w")),
+}
+"""Of images x, kernel w and result y what each kind is given, and what it gives: its last one."""
 
 
 def _convolved(of: Convolution, kind: str) -> Primitive:
     def make(library: Library) -> Primitive:
         attribute = attributes(library)
-        forward, windows = _forward(library, of, attribute)
-        (x, xs), (w, ws) = _images(of.images), _kernel(of.kernel, of.groups)
-        y, ys = _images((of.images[0], *of.outputs, of.kernel[3]))
-        plain_x, plain_w, plain_y = strided(library, x, xs), strided(library, w, ws), strided(library, y, ys)
-        any_w = tagged(library, w, ANY)
-        at: list[Given]
-        if kind == "forward":
-            description = forward
-            at = [(SOURCE, plain_x, False), (WEIGHTS, plain_w, False), (RESULT, plain_y, True)]
-        elif kind == "by data":
+        description, windows = _forward(library, of, attribute)
+        shapes = {
+            "x": _images(of.images),
+            "w": _kernel(of.kernel, of.groups),
+            "y": _images((of.images[0], *of.outputs, of.kernel[3])),
+        }
+        plain = {name: strided(library, *each) for name, each in shapes.items()}
+        if kind != "forward":
+            by, bias = ("data", ()) if kind == "by data" else ("weights", (None,))
             made = library.made(
-                "convolution_backward_data_primitive_desc_create", library.engine, DIRECT, plain_x, any_w, plain_y,
-                *windows[:-1], forward, attribute,
+                f"convolution_backward_{by}_primitive_desc_create", library.engine, DIRECT, plain["x"],
+                tagged(library, shapes["w"][0], ANY), *bias, plain["y"], *windows[:-1], description, attribute,
             )  # fmt: skip
             description = Handle(library, "primitive_desc", made)
-            at = [
-                (RESULT_GRADIENT, plain_y, False),
-                (WEIGHTS, plain_w, False),
-                (SOURCE_GRADIENT, plain_x, True),
-            ]
-        else:
-            made = library.made(
-                "convolution_backward_weights_primitive_desc_create", library.engine, DIRECT, plain_x, any_w, None,
-                plain_y, *windows[:-1], forward, attribute,
-            )  # fmt: skip
-            description = Handle(library, "primitive_desc", made)
-            at = [
-                (SOURCE, plain_x, False),
-                (RESULT_GRADIENT, plain_y, False),
-                (WEIGHTS_GRADIENT, plain_w, True),
-            ]
-        return _made(library, description, at)
+        return _made(library, description, [(number, plain[name]) for number, name in ARGUMENTS[kind]])
 
     return _for_threads(of.flops, make)
 
@@ -336,8 +326,7 @@ def _product(of: Product, count: int) -> Primitive:
         b = _matrices(library, of.right, of.right_swapped)
         out = row_major(library, of.result)
         made = library.made("matmul_primitive_desc_create", library.engine, a, b, None, out, attributes(library))
-        at = [(SOURCE, a, False), (WEIGHTS, b, False), (RESULT, out, True)]
-        return _made(library, Handle(library, "primitive_desc", made), at)
+        return _made(library, Handle(library, "primitive_desc", made), [(SOURCE, a), (WEIGHTS, b), (RESULT, out)])
 
     return _for_threads(of.flops, make)
 

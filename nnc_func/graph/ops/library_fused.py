@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -10,7 +11,7 @@ import numpy as np
 
 from nnc_func.body import Body
 from nnc_func.device.kernels.linalg import last_channels
-from nnc_func.device.kernels.onednn import for_one_call, into
+from nnc_func.device.kernels.onednn import for_one_call, into, result_array
 from nnc_func.facets.kernels import Kernel
 from nnc_func.facets.layouts import NHWC
 from nnc_func.graph.ops.lowering import Lowered, call_in_blocks
@@ -40,8 +41,8 @@ def blockwise(
 
     def scratch(avals: Any, *, body: Body, **params: Any) -> Any:
         shape, dtype = result(*avals, body=body, **params)
-        count = min(BLOCK // dtype.itemsize, int(np.prod(shape)))
-        registers = [((max(count, shape[-1]),), d) for d, _ in after(body, dtype, avals[2:]).registers[1:]]
+        count = max(min(BLOCK // dtype.itemsize, math.prod(shape)), *shape)  # of a block, or of its innermost axis
+        registers = [((count,), d) for d, _ in after(body, dtype, avals[2:]).registers[1:]]
         assert first.scratch is not None, first
         return (*first.scratch(avals[:2], **params), *registers)
 
@@ -68,11 +69,7 @@ def blockwise(
 
     def compute(xp: Any, *arrays: Any, **params: Any) -> Any:
         shape, dtype = result(*arrays, **params)
-        if params.get("data_format", NHWC) != NHWC:
-            n, channels, height, width = shape
-            out = np.empty((n, height, width, channels), dtype).transpose(0, 3, 1, 2)
-        else:
-            out = np.empty(shape, dtype)
+        out = result_array(shape, dtype, params.get("data_format", NHWC))
         bound((*arrays, out), **params)(*for_one_call(scratch(arrays, **params)))(*arrays, out)
         return out
 
