@@ -387,7 +387,7 @@ class _Scan:
             )
         if (unroll is True or unroll > 1) and self.count is None and not known(self.length):
             raise OperatorError(
-                f"unroll={unroll!r} is for a number of steps that is known when the loop is built, and here it is "
+                f"for unroll={unroll!r} the number of steps must be known when the loop is built, and here it is "
                 f"{self.length}: leave unroll= out, or build the loop for inputs of a known extent{self.told}"
             )
         if self.count is not None:

@@ -167,7 +167,9 @@ def test_fields_that_are_no_tree(stack: Any, call: Any, kind: Any) -> None:
 @pytest.mark.parametrize("unroll", [2, True])
 def test_steps_that_are_not_known_are_not_written_out(unroll: Any) -> None:
     xs = LAZY.input("x", ("n",), "float64")
-    said = rf"unroll={unroll} is for .* here it is n: leave unroll= out, or build the loop for .* \(foreach of {HERE}"
+    said = (
+        rf"unroll={unroll} the number of steps must be known .* it is n: leave unroll= out, or .* \(foreach of {HERE}"
+    )
     with pytest.raises(OperatorError, match=said):
         LAZY.foreach(lambda x, c: (x, c), xs, 0.0, unroll=unroll)
 
