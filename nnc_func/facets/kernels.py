@@ -71,6 +71,12 @@ class Kernel:
         Array namespaces it runs on, by module name (``"numpy"``, ``"cupy"``); None for any.
     library
         A library beside the namespace that computes it, by name: it runs on devices that have that one.
+    lasting
+        Positions of operands that have the same elements in every run of a program: `bound` may put them into an order
+        of its own once, the first time that it is called with them. A planner takes such a kernel only where they are
+        constants, and devices never by themselves. `compute` and `into` take any operands.
+    packed
+        The name of the operator's kernel that is this one with `lasting` operands; empty: there is none.
     infallible
         Cannot fail once shapes and dtypes have been checked.
     copies_strided
@@ -98,6 +104,8 @@ class Kernel:
     layouts: Layouts | None = None
     namespaces: frozenset[str] | None = None
     library: str | None = None
+    lasting: tuple[int, ...] = ()
+    packed: str = ""
     infallible: bool = False
     copies_strided: bool = False
     strided: bool = False

@@ -252,14 +252,14 @@ def _kernel_result(x: Any, g: Any, *, kernel_shape: tuple[int, ...], **_: Any) -
     return kernel_shape, np.result_type(x.dtype, g.dtype)
 
 
-CONV2D = onednn_conv.convolution_kernel("forward", conv_result), *with_reordered(
+CONV2D = *onednn_conv.convolution_kernels("forward", conv_result), *with_reordered(
     _kernels(
         _conv_into, _conv_scratch, _conv_cost, conv_result, _conv_reference,
         (depthwise.conv2d(conv_result), *conv_rows.conv2d(conv_result)), shifted.conv2d(conv_result),
     ),
     (True, False, True),
 )  # fmt: skip
-CONV2D_INPUT_GRADIENT = onednn_conv.convolution_kernel("by data", _input_result), *with_reordered(
+CONV2D_INPUT_GRADIENT = *onednn_conv.convolution_kernels("by data", _input_result), *with_reordered(
     _kernels(
         _input_gradient_into, _input_gradient_scratch, _input_gradient_cost, _input_result, _input_gradient_reference,
         (depthwise.conv2d_input_gradient(_input_result),),
@@ -267,7 +267,7 @@ CONV2D_INPUT_GRADIENT = onednn_conv.convolution_kernel("by data", _input_result)
     ),
     (True, False, True),
 )  # fmt: skip
-CONV2D_KERNEL_GRADIENT = onednn_conv.convolution_kernel("by kernel", _kernel_result), *with_reordered(
+CONV2D_KERNEL_GRADIENT = *onednn_conv.convolution_kernels("by kernel", _kernel_result), *with_reordered(
     _kernels(
         _kernel_gradient_into, _kernel_gradient_scratch, _kernel_gradient_cost, _kernel_result,
         _kernel_gradient_reference,

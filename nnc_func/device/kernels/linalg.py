@@ -256,7 +256,7 @@ def _products(*kernels: Kernel) -> tuple[Kernel, ...]:
     return *numpy, *(evolve(k, name=f"{k.name} on cupy", namespaces=frozenset({"cupy"})) for k in kernels)
 
 
-_LARGE, _SMALL = product_kernels(_matmul_result)
+_LARGE, _SMALL, _LASTING = product_kernels(_matmul_result)
 MATMUL = (
     _LARGE,
     *_products(
@@ -271,6 +271,7 @@ MATMUL = (
         ),
     ),
     _SMALL,
+    _LASTING,
     reference(_matmul_reference),
 )  # fmt: skip
 

@@ -13,16 +13,17 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from attrs import evolve
+from attrs import frozen
 
 from nnc_func.errors import NncError
 from nnc_func.facets.kernels import Kernel
 from nnc_func.facets.layouts import NHWC
 
 if TYPE_CHECKING:
-    from nnc_func.device.onednn.primitives import Primitive
+    from nnc_func.device.onednn.primitives import After, Primitive
 
 NUMPY, LIBRARY = frozenset({"numpy"}), "oneDNN"
+PACKED = "onednn, packed"
 WORTH = 4_000_000  # FLOPs of a matrix product from which on it takes less time than by BLAS
 FLOAT32 = np.dtype(np.float32)
 Arrays = tuple[Any, ...]
@@ -73,7 +74,63 @@ def into(
     of((*arrays, *outs), **params)(*scratch)(*arrays, *outs)
 
 
-def product_of(avals: Sequence[Any], *, transpose_a: bool, transpose_b: bool, lies: tuple[bool, bool]) -> Primitive:
+@frozen(eq=False)
+class Primitives:
+    """What a library computes of two operands, and how.
+
+    Attributes
+    ----------
+    bound, scratch, takes
+        A kernel's `bound`, `scratch` and `accepts`, with parameters more: ``lasting``, operands that stay the same;
+        ``after``, what is done with each element of the result (`device.onednn.primitives.After`), whose operands
+        follow the two; and of `bound` ``shares``, whether what was put into order is shared.
+    """
+
+    bound: Callable[..., Callable[..., Run]]
+    scratch: Callable[..., Scratch]
+    takes: Callable[..., bool]
+
+
+def kernel_of(
+    name: str, bound_of: Callable[..., Any], scratch_of: Callable[..., Scratch], takes: Callable[..., bool],
+    empty: Callable[..., Any], lasting: tuple[int, ...] = (), **facts: Any,
+) -> Kernel:  # fmt: skip
+    """A kernel of the library.
+
+    Parameters
+    ----------
+    bound_of, scratch_of, takes
+        The kernel's `bound`, `scratch` and `accepts`; of `lasting` operands, they are given that parameter too.
+    empty
+        ``empty(*arrays, **params)``: an uninitialised result.
+    lasting
+        Operands that stay the same, which are put into order once when they are bound, and for each call else.
+    """
+    if lasting:
+        bound_of, takes = partial(bound_of, lasting=lasting), partial(takes, lasting=lasting)
+        scratch_of = partial(scratch_of, lasting=lasting)
+
+    def compute(xp: Any, *arrays: Any, **params: Any) -> Any:
+        out = empty(*arrays, **params)
+        into(bound_of, xp, arrays, (out,), for_one_call(scratch_of(arrays, **params)), **params)
+        return out
+
+    return Kernel(
+        name, compute=compute, into=partial(into, bound_of), scratch=scratch_of,
+        bound=partial(bound_of, shares=True) if lasting else bound_of, accepts=takes, by_shape=True, lasting=lasting,
+        namespaces=NUMPY, library=LIBRARY, **facts,
+    )  # fmt: skip
+
+
+def product_of(
+    avals: Sequence[Any],
+    *,
+    transpose_a: bool,
+    transpose_b: bool,
+    lies: tuple[bool, bool],
+    lasting: tuple[int, ...] = (),
+    after: tuple[After, ...] = (),
+) -> Primitive:
     """The primitive of a matrix product; `lies`: of each operand, whether its last two axes lie swapped in memory."""
     from nnc_func.device.onednn.primitives import Product, product
 
@@ -85,30 +142,36 @@ def product_of(avals: Sequence[Any], *, transpose_a: bool, transpose_b: bool, li
     at = tuple(one != other for one, other in zip(swapped, lies, strict=True))
     if rank > 2 and set(right[:-2]) <= {1} and not at[0]:  # all batches share it: they are rows of one product
         left, right = (math.prod(left[:-1]), left[-1]), right[-2:]
-    return product(Product(left, right, *at))
+    return product(Product(left, right, *at), lasting, after)
 
 
 PATTERNS = ((False, False), (False, True), (True, False), (True, True))
 
 
-def takes_product(avals: Sequence[Any], *, least: int = 0, **params: Any) -> bool:
+def patterns(lasting: tuple[int, ...]) -> Any:
+    """How operands may lie: what stays the same lies row by row, or is brought to."""
+    return PATTERNS[::2] if lasting else PATTERNS
+
+
+def takes_product(avals: Sequence[Any], *, least: int = 0, lasting: tuple[int, ...] = (), **more: Any) -> bool:
     """Whether the library has code for a matrix product of that many FLOPs at least, however its operands lie."""
     return (
-        takes(avals[:2])
-        and _flops(avals, **params) >= least
-        and all(accepted(product_of, avals, lies=lies, **params) for lies in PATTERNS)
+        takes(avals)
+        and _flops(avals, **more) >= least
+        and all(accepted(product_of, avals, lies=lies, lasting=lasting, **more) for lies in patterns(lasting))
     )
 
 
-def _flops(avals: Sequence[Any], *, transpose_a: bool, transpose_b: bool) -> int:
+def _flops(avals: Sequence[Any], *, transpose_a: bool, transpose_b: bool, **_: Any) -> int:
     a, b = (a.shape for a in avals[:2])
     batch = np.broadcast_shapes(a[:-2], b[:-2])
     return int(2 * math.prod(batch) * a[-1] * a[-2] * b[-2 if transpose_b else -1])
 
 
-def product_scratch(avals: Sequence[Any], **params: Any) -> Scratch:
+def product_scratch(avals: Sequence[Any], *, lasting: tuple[int, ...] = (), **params: Any) -> Scratch:
     """What the greediest wants, however operands lie."""
-    return max((pad(product_of(avals, lies=lies, **params)) for lies in PATTERNS), key=_bytes)
+    ways = (pad(product_of(avals, lies=lies, lasting=lasting, **params)) for lies in patterns(lasting))
+    return max(ways, key=_bytes)
 
 
 def _bytes(wanted: Scratch) -> int:
@@ -119,21 +182,23 @@ def _lies_swapped(x: Any) -> bool:
     return not x.flags.c_contiguous and bool(x.swapaxes(-1, -2).flags.c_contiguous)
 
 
-def bound_product(avals: Sequence[Any], **params: Any) -> Callable[..., Run]:
+def bound_product(
+    avals: Sequence[Any], *, lasting: tuple[int, ...] = (), shares: bool = False, **params: Any
+) -> Callable[..., Run]:
     """What makes, of scratch memory, the matrix product as a function of operands and result."""
     from nnc_func.device.onednn.bound import bound
 
     def of(*scratch: Any) -> Run:
         made: dict[tuple[bool, bool], Run] = {}
 
-        def run(a: Any, b: Any, out: Any) -> None:
-            lies = _lies_swapped(a), _lies_swapped(b)
+        def run(a: Any, b: Any, *arrays: Any) -> None:
+            lies = _lies_swapped(a), not lasting and _lies_swapped(b)
             found = made.get(lies)
             if found is None:
-                ready = tuple(_swapped if each else contiguous for each in lies)
-                primitive = product_of(avals, lies=lies, **params)
-                found = made[lies] = bound(primitive, scratch[0] if scratch else None, ready)
-            found(a, b, out)
+                ready = (*[_swapped if each else contiguous for each in lies], *[contiguous] * (len(avals) - 3))
+                primitive = product_of(avals, lies=lies, lasting=lasting, **params)
+                found = made[lies] = bound(primitive, scratch[0] if scratch else None, ready, shares)
+            found(a, b, *arrays)
 
         return run
 
@@ -144,19 +209,22 @@ def _swapped(x: Any) -> Any:
     return x if x.flags.aligned else np.array(x.swapaxes(-1, -2), order="C").swapaxes(-1, -2)
 
 
-def product_kernels(result: Callable[..., Any]) -> tuple[Kernel, Kernel]:
-    """Of a matrix product, for those that are worth a call, and for any; ``result``: its shape and dtype.
+def product_kernels(result: Callable[..., Any]) -> tuple[Kernel, ...]:
+    """Of a matrix product: for those that are worth a call, for any, and with a right operand that stays the same.
 
-    Below `WORTH` BLAS has answered before the library has begun.
+    ``result(*arrays, **params)`` is its shape and dtype. Below `WORTH` BLAS has answered before the library has begun.
     """
 
-    def compute(xp: Any, *arrays: Any, **params: Any) -> Any:
-        out = result_array(*result(*arrays, **params))
-        bound_product(arrays, **params)(*for_one_call(product_scratch(arrays, **params)))(*arrays, out)
-        return out
+    def empty(*arrays: Any, **params: Any) -> Any:
+        return result_array(*result(*arrays, **params))
 
-    small = Kernel(
-        "onednn, small", compute=compute, into=partial(into, bound_product), scratch=product_scratch,
-        bound=bound_product, accepts=takes_product, by_shape=True, namespaces=NUMPY, library=LIBRARY,
-    )  # fmt: skip
-    return evolve(small, name="onednn", accepts=partial(takes_product, least=WORTH)), small
+    parts = bound_product, product_scratch
+    return (
+        kernel_of("onednn", *parts, LARGE_PRODUCT.takes, empty, packed=PACKED),
+        kernel_of("onednn, small", *parts, takes_product, empty),
+        kernel_of(PACKED, *parts, takes_product, empty, (1,)),
+    )
+
+
+PRODUCT = Primitives(bound_product, product_scratch, takes_product)
+LARGE_PRODUCT = Primitives(bound_product, product_scratch, partial(takes_product, least=WORTH))

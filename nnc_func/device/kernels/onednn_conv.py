@@ -10,13 +10,12 @@ import numpy as np
 
 from nnc_func.device.kernels.linalg import Scratch, windows_of
 from nnc_func.device.kernels.onednn import (
-    LIBRARY,
-    NUMPY,
+    PACKED,
+    Primitives,
     Run,
     accepted,
     contiguous,
-    for_one_call,
-    into,
+    kernel_of,
     pad,
     result_array,
     takes,
@@ -25,7 +24,7 @@ from nnc_func.facets.kernels import Kernel
 from nnc_func.facets.layouts import NHWC, ROW_MAJOR
 
 if TYPE_CHECKING:
-    from nnc_func.device.onednn.primitives import Primitive
+    from nnc_func.device.onednn.primitives import After, Primitive
 
 
 def innermost(x: Any) -> Any:
@@ -36,7 +35,8 @@ def innermost(x: Any) -> Any:
 
 def convolution_of(
     kind: str, avals: Sequence[Any], *, stride: Any, padding: Any, dilation: Any, groups: int, data_format: str,
-    input_shape: Any = None, kernel_shape: Any = None,
+    input_shape: Any = None, kernel_shape: Any = None, lasting: tuple[int, ...] = (),
+    after: tuple[After, ...] = (),
 ) -> Primitive:  # fmt: skip
     """The primitive of a convolution, or of one of its gradients, whose first arguments are of these avals."""
     from nnc_func.device.onednn.primitives import Convolution, convolution
@@ -49,13 +49,13 @@ def convolution_of(
     found = Convolution(
         images, tuple(kernel), over.outputs, over.stride, over.dilation, over.before, over.after, groups
     )  # fmt: skip
-    return convolution(found, kind)
+    return convolution(found, kind, lasting, after)
 
 
 def takes_images(kind: str, avals: Sequence[Any], **params: Any) -> bool:
     """Whether the library has code for a convolution."""
     shapes = (params.get("input_shape") or (), params.get("kernel_shape") or ())
-    if not takes(avals[:2]) or not all(isinstance(n, int) and n > 0 for shape in shapes for n in shape):
+    if not takes(avals) or not all(isinstance(n, int) and n > 0 for shape in shapes for n in shape):
         return False
     padding = params["padding"]
     if not isinstance(padding, str) and any(n < 0 for both in padding for n in both):
@@ -63,32 +63,39 @@ def takes_images(kind: str, avals: Sequence[Any], **params: Any) -> bool:
     return accepted(partial(convolution_of, kind), avals, **params)
 
 
-def bound_convolution(kind: str, avals: Sequence[Any], **params: Any) -> Callable[..., Run]:
+def bound_convolution(kind: str, avals: Sequence[Any], *, shares: bool = False, **params: Any) -> Callable[..., Run]:
     """What makes, of scratch memory, the convolution as a function of operands and result."""
     from nnc_func.device.onednn.bound import bound
 
     images = innermost if params["data_format"] != NHWC else contiguous
-    ready = (images, images if kind == "by kernel" else contiguous)
+    others = [images if each.other == "whole" else contiguous for each in params.get("after", ())]
+    ready = (images, images if kind == "by kernel" else contiguous, *others)
     primitive = convolution_of(kind, avals, **params)
-    return lambda *scratch: bound(primitive, scratch[0] if scratch else None, ready)
+    return lambda *scratch: bound(primitive, scratch[0] if scratch else None, ready, shares)
 
 
 def _scratch(kind: str, avals: Sequence[Any], **params: Any) -> Scratch:
     return pad(convolution_of(kind, avals, **params))
 
 
-def _compute(kind: str, result: Callable[..., Any], xp: Any, *arrays: Any, **params: Any) -> Any:
+def _empty(kind: str, result: Callable[..., Any], *arrays: Any, **params: Any) -> Any:
     shape, dtype = result(*arrays, **params)
-    out = result_array(shape, dtype, NHWC if kind == "by kernel" else params["data_format"])
-    bound_convolution(kind, arrays, **params)(*for_one_call(_scratch(kind, arrays, **params)))(*arrays, out)
-    return out
+    return result_array(shape, dtype, NHWC if kind == "by kernel" else params["data_format"])
 
 
-def convolution_kernel(kind: str, result: Callable[..., Any]) -> Kernel:
-    """The kernel of a convolution, or of one of its gradients; ``result(*arrays, **params)`` is its shape and dtype."""
-    layouts = (NHWC, NHWC, ROW_MAJOR) if kind == "by kernel" else (NHWC, ROW_MAJOR, NHWC)
-    return Kernel(
-        "onednn", compute=partial(_compute, kind, result), into=partial(into, partial(bound_convolution, kind)),
-        scratch=partial(_scratch, kind), bound=partial(bound_convolution, kind), accepts=partial(takes_images, kind),
-        by_shape=True, layouts=(layouts,), namespaces=NUMPY, library=LIBRARY,
-    )  # fmt: skip
+def primitives(kind: str) -> Primitives:
+    """The library's convolution, or one of its gradients."""
+    return Primitives(partial(bound_convolution, kind), partial(_scratch, kind), partial(takes_images, kind))
+
+
+def convolution_kernels(kind: str, result: Callable[..., Any]) -> tuple[Kernel, ...]:
+    """Of a convolution, or of one of its gradients; but for that by the kernel, also with a kernel that stays the same.
+
+    ``result(*arrays, **params)`` is its shape and dtype.
+    """
+    parts, empty = primitives(kind), partial(_empty, kind, result)
+    given = parts.bound, parts.scratch, parts.takes, empty
+    if kind == "by kernel":
+        return (kernel_of("onednn", *given, layouts=((NHWC, NHWC, ROW_MAJOR),)),)
+    layouts = ((NHWC, ROW_MAJOR, NHWC),)
+    return kernel_of("onednn", *given, layouts=layouts, packed=PACKED), kernel_of(PACKED, *given, (1,), layouts=layouts)

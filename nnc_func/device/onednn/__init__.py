@@ -3,5 +3,6 @@
 - ``library``: finds the shared library, calls its functions, says what it has.
 - ``handles``: owns what the library makes: descriptors, primitives, memory objects.
 - ``primitives``: convolutions and matrix products, made once for all that are alike.
+- ``packing``: puts weights that stay the same into the order in which a primitive wants them, once.
 - ``bound``: a primitive as a function of arrays.
 """

@@ -7,23 +7,23 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from nnc_func.device.onednn.handles import Handle
+from nnc_func.device.onednn.handles import Handle, Pair
+from nnc_func.device.onednn.packing import packed, shared
 from nnc_func.device.onednn.primitives import ALIGNMENT, Primitive
 from nnc_func.device.shared.unrolled import Text
 from nnc_func.errors import DeviceError
-
-
-class Pair(ctypes.Structure):
-    """``dnnl_exec_arg_t``."""
-
-    _fields_ = (("number", ctypes.c_int), ("memory", ctypes.c_void_p))
 
 
 def _nothing() -> None:
     """Stands where no array has been yet: equal to none."""
 
 
-def bound(primitive: Primitive, scratch: Any, ready: Sequence[Callable[[Any], Any]]) -> Callable[..., None]:
+def bound(
+    primitive: Primitive,
+    scratch: Any,
+    ready: Sequence[Callable[[Any], Any]],
+    shares: bool = False,
+) -> Callable[..., None]:
     """A function of arrays, operands and then results, of one thread at a time.
 
     Parameters
@@ -33,7 +33,11 @@ def bound(primitive: Primitive, scratch: Any, ready: Sequence[Callable[[Any], An
     scratch
         A run of bytes, 64 more than the primitive wants unless it begins at a multiple of 64; None where it wants none.
     ready
-        Of each operand a function that gives the array itself if it lies as the primitive wants it, else a copy.
+        Of each operand a function that gives the array itself if it lies as the primitive wants it, else a copy. Of
+        those that stay the same (`Primitive.packings`) the function gives a row-major array, which is put into order
+        when the array is another one than last time.
+    shares
+        Whether what was put into order is shared by all that are bound to the same array.
 
     Raises
     ------
@@ -58,7 +62,7 @@ def bound(primitive: Primitive, scratch: Any, ready: Sequence[Callable[[Any], An
     lasting: list[Any] = [stream, scratch, primitive]
     text = Text(*[f"a{i}" for i in range(primitive.arrays)])
     refs: list[Any] = [_nothing] * primitive.arrays
-    move = text.value(_moving(library, memories, refs, ready))
+    move = text.value(_moving(primitive, memories, refs, ready, shares))
     for i in range(primitive.arrays):
         text.line(f"if {text.value(refs)}[{i}]() is not a{i}: a{i} = {move}({i}, a{i})")
     execute = library.functions.dnnl_primitive_execute
@@ -81,20 +85,29 @@ def bound(primitive: Primitive, scratch: Any, ready: Sequence[Callable[[Any], An
 
 
 def _moving(
-    library: Any, memories: list[list[Handle]], refs: list[Any], ready: Sequence[Callable[[Any], Any]]
+    primitive: Primitive,
+    memories: list[list[Handle]],
+    refs: list[Any],
+    ready: Sequence[Callable[[Any], Any]],
+    shares: bool,
 ) -> Callable[[int, Any], Any]:
     """A function that points the memory objects of an operand or a result at an array, and gives what they show."""
+    library, packings = primitive.library, primitive.packings
     put = library.functions.dnnl_memory_set_data_handle
     reference, pointer = weakref.ref, ctypes.c_void_p
+    lasting: dict[int, Any] = {}  # what was put into order, by position
 
     def move(i: int, array: Any) -> Any:
         shown = ready[i](array) if i < len(ready) else array
+        if i in packings:
+            shown = shared(primitive, i, array, shown) if shares else packed(primitive, i, shown)
+            lasting[i] = shown
         address = pointer(shown.__array_interface__["data"][0])
         for memory in memories[i]:
             status = put(memory.pointer, address)
             if status:
                 library.failed("memory_set_data_handle", status)
-        refs[i] = reference(array) if shown is array else _nothing
+        refs[i] = reference(array) if shown is array or i in packings else _nothing
         return shown
 
     return move

@@ -14,6 +14,12 @@ ANY = 1  # the format tag of ``dnnl_types.h`` that leaves the order of axes to t
 LIMIT = 12  # the most axes that a descriptor has
 
 
+class Pair(ctypes.Structure):
+    """``dnnl_exec_arg_t``: the number of an argument and its memory object."""
+
+    _fields_ = (("number", ctypes.c_int), ("memory", ctypes.c_void_p))
+
+
 class Handle:
     """An object of the library.
 
@@ -71,9 +77,30 @@ def same(library: Library, one: Any, other: Any) -> bool:
     return bool(library.functions.dnnl_memory_desc_equal(one, other))
 
 
-def attributes(library: Library) -> Handle:
-    """Attributes of a primitive: the scratchpad is given by whoever runs it, and float32 stays float32."""
+BINARY = {"add": 0x1FFF0, "multiply": 0x1FFF1, "maximum": 0x1FFF2, "minimum": 0x1FFF3, "divide": 0x1FFF4,
+          "subtract": 0x1FFF5}  # fmt: skip
+UNARY = {"relu": 0x20}  # ``dnnl_alg_kind_t``
+
+
+def attributes(library: Library, after: Sequence[tuple[str, Handle | None]] = ()) -> Handle:
+    """Attributes of a primitive: the scratchpad is given by whoever runs it, and float32 stays float32.
+
+    Parameters
+    ----------
+    after
+        What is done with each element of its result, in this order: a name, of `BINARY` with the descriptor of the
+        second operand, of `UNARY` with None.
+    """
     found = Handle(library, "primitive_attr", library.made("primitive_attr_create"))
     library.call("primitive_attr_set_scratchpad_mode", found, 1)
     library.call("primitive_attr_set_fpmath_mode", found, 0)
+    if after:
+        chain = Handle(library, "post_ops", library.made("post_ops_create"))
+        for name, other in after:
+            if other is None:
+                nothing = ctypes.c_float(0.0)
+                library.call("post_ops_append_eltwise", chain, UNARY[name], nothing, nothing)
+            else:
+                library.call("post_ops_append_binary", chain, BINARY[name], other)
+        library.call("primitive_attr_set_post_ops", found, chain)  # which copies them
     return found

@@ -2,13 +2,14 @@
 
 A primitive likes its weights, and some of its other operands, in an order of its own. What lies otherwise is put into
 that order in scratch memory before it runs, and results are put back after; how much memory that takes is known before.
+Of weights that stay the same it is done once (`Packing`), in memory of their own.
 """
 
 from __future__ import annotations
 
 import ctypes
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -19,7 +20,8 @@ from nnc_func.device.onednn.library import Library, present
 
 SOURCE, WEIGHTS, RESULT = 1, 33, 17
 SOURCE_GRADIENT, WEIGHTS_GRADIENT, RESULT_GRADIENT = 129, 161, 145
-SCRATCHPAD = 80
+SECOND, SCRATCHPAD = 2, 80
+AFTER = 32768  # of what is done after a primitive: as many times, counted from one, and the number of its operand
 TRAINING = 64  # ``dnnl_prop_kind_t``
 DIRECT = 1  # a convolution without Winograd's sums, whose errors are larger
 IMPLEMENTATION, OF_ARGUMENT = 8, 255  # ``dnnl_query_t``
@@ -45,6 +47,31 @@ class Argument:
 
 
 @frozen(eq=False)
+class Packing:
+    """How an array that stays the same is put into the order in which a primitive wants it.
+
+    Attributes
+    ----------
+    reorder, arguments
+        The primitive that does it, from array 0 to array 1, and what it is given.
+    nbytes
+        Of what it gives.
+    scratch
+        Bytes that it wants beside both.
+    """
+
+    reorder: Handle
+    arguments: tuple[Argument, ...]
+    nbytes: int
+    scratch: int
+
+    @property
+    def wanted(self) -> Handle:
+        """The order that it gives."""
+        return self.arguments[1].description
+
+
+@frozen(eq=False)
 class Primitive:
     """One operator on arrays of fixed shapes and strides, as steps of the library.
 
@@ -58,6 +85,8 @@ class Primitive:
         Bytes that it wants beside them.
     implementation
         What the library calls the main step.
+    packings
+        Of arrays, by position, that are given as they are and put into an order of its own once.
     """
 
     library: Library
@@ -65,6 +94,7 @@ class Primitive:
     arrays: int
     scratch: int
     implementation: str
+    packings: Mapping[int, Packing] = {}
 
     @property
     def room(self) -> int:
@@ -77,6 +107,23 @@ class Primitive:
         return not self.implementation.startswith("ref")
 
 
+@frozen
+class After:
+    """What is done with each element of a result before it is written.
+
+    Attributes
+    ----------
+    name
+        Of an operator: ``"add"``, say, of the result and another operand, or ``"relu"``.
+    other
+        The other operand: ``"whole"``, one that lies as the result does; ``"channels"``, an element for each place on
+        the innermost axis; ``"number"``, one element; empty, none.
+    """
+
+    name: str
+    other: str = ""
+
+
 class _Steps:
     """Steps as they are gathered, and the scratch memory that they take."""
 
@@ -84,6 +131,7 @@ class _Steps:
         self.library = library
         self.before: list[tuple[Handle, tuple[Argument, ...]]] = []
         self.after: list[tuple[Handle, tuple[Argument, ...]]] = []
+        self.packings: dict[int, Packing] = {}
         self.scratch = 0
 
     def room(self, count: int) -> int:
@@ -104,6 +152,17 @@ class _Steps:
         step = reorder, self.with_scratchpad(description, source, target)
         (self.after if is_result else self.before).append(step)
         return moved
+
+    def packed(self, number: int, array: int, plain: Handle, wanted: Handle) -> Argument:
+        """An array that stays the same, as the primitive wants it: put into another order once, before all runs."""
+        if same(self.library, plain, wanted):
+            return Argument(number, plain, array)
+        steps = _Steps(self.library)
+        given = Argument(SOURCE, plain, 0), Argument(RESULT, wanted, 1)
+        reorder, description = self._reorder(plain, wanted)
+        arguments = steps.with_scratchpad(description, *given)
+        self.packings[array] = Packing(reorder, arguments, nbytes(self.library, wanted), steps.scratch)
+        return Argument(number, wanted, array)
 
     def _reorder(self, source: Handle, target: Handle) -> tuple[Handle, Handle]:
         library = self.library
@@ -141,17 +200,28 @@ def threads(library: Library) -> int:
     return int(asked()) if asked is not None else 0
 
 
-def _made(library: Library, description: Handle, given: Sequence[tuple[int, Handle]]) -> Primitive:
-    """The primitive of a description, of arrays in their own order: number and descriptor; the last is the result."""
+def _made(
+    library: Library, description: Handle, given: Sequence[tuple[int, Handle]], lasting: Collection[int] = ()
+) -> Primitive:
+    """The primitive of a description, of arrays in their own order: number and descriptor; the last is the result.
+
+    Those at the positions `lasting` stay the same.
+    """
     steps = _Steps(library)
-    arguments = []
+    arguments: list[Argument] = []
     for array, (number, plain) in enumerate(given):
+        if number >= AFTER:  # it is read as it lies
+            arguments.append(Argument(number, plain, array))
+            continue
         wanted = queried(library, description, number)
         assert wanted is not None, number
-        arguments.append(steps.argument(number, array, plain, wanted, array == len(given) - 1))
+        if array in lasting:
+            arguments.append(steps.packed(number, array, plain, wanted))
+        else:
+            arguments.append(steps.argument(number, array, plain, wanted, array == len(given) - 1))
     main = Handle(library, "primitive", library.made("primitive_create", description))
     whole = (*steps.before, (main, steps.with_scratchpad(description, *arguments)), *steps.after)
-    return Primitive(library, whole, len(given), steps.scratch, _named(library, description))
+    return Primitive(library, whole, len(given), steps.scratch, _named(library, description), steps.packings)
 
 
 def _for_threads(flops: int, make: Callable[[Library], Primitive]) -> Primitive:
@@ -213,6 +283,17 @@ def _kernel(shape: Sequence[int], groups: int) -> tuple[tuple[int, ...], tuple[i
     return (extents, strides) if groups == 1 else ((groups, *extents), (o // groups, *strides))
 
 
+def _others(
+    library: Library, after: Sequence[After], rank: int, whole: Handle, channels: Handle
+) -> tuple[list[tuple[str, Handle | None]], list[tuple[int, Handle]]]:
+    """What is done after a primitive, as its attributes have it; and the arguments that this takes."""
+    number = row_major(library, (1,) * rank)
+    shown = {"whole": whole, "channels": channels, "number": number, "": None}
+    done = [(each.name, shown[each.other]) for each in after]
+    numbered = enumerate(done, 1)
+    return done, [(AFTER * n | SECOND, other) for n, (_, other) in numbered if other is not None]
+
+
 def _forward(library: Library, of: Convolution, attribute: Handle) -> tuple[Handle, tuple[Any, ...]]:
     """The description of the forward convolution, and what all three are given of windows."""
     x, xs = _images(of.images)
@@ -236,16 +317,18 @@ ARGUMENTS = {
 """Of images x, kernel w and result y what each kind is given, and what it gives: its last one."""
 
 
-def _convolved(of: Convolution, kind: str) -> Primitive:
+def _convolved(of: Convolution, kind: str, lasting: tuple[int, ...], after: tuple[After, ...]) -> Primitive:
     def make(library: Library) -> Primitive:
-        attribute = attributes(library)
-        description, windows = _forward(library, of, attribute)
         shapes = {
             "x": _images(of.images),
             "w": _kernel(of.kernel, of.groups),
             "y": _images((of.images[0], *of.outputs, of.kernel[3])),
         }
         plain = {name: strided(library, *each) for name, each in shapes.items()}
+        channels = of.images[3] if kind == "by data" else of.kernel[3]
+        done, others = _others(library, after, 4, plain[ARGUMENTS[kind][2][1]], row_major(library, (1, channels, 1, 1)))
+        attribute = attributes(library, done)
+        description, windows = _forward(library, of, attribute if kind == "forward" else attributes(library))
         if kind != "forward":
             by, bias = ("data", ()) if kind == "by data" else ("weights", (None,))
             made = library.made(
@@ -253,27 +336,31 @@ def _convolved(of: Convolution, kind: str) -> Primitive:
                 tagged(library, shapes["w"][0], ANY), *bias, plain["y"], *windows[:-1], description, attribute,
             )  # fmt: skip
             description = Handle(library, "primitive_desc", made)
-        return _made(library, description, [(number, plain[name]) for number, name in ARGUMENTS[kind]])
+        *operands, result = [(number, plain[name]) for number, name in ARGUMENTS[kind]]
+        return _made(library, description, [*operands, *others, result], lasting)
 
     return _for_threads(of.flops, make)
 
 
 @lru_cache(ALIKE)
-def _convolution(of: Convolution, kind: str, count: int) -> Primitive:
-    return _convolved(of, kind)
+def _convolution(
+    of: Convolution, kind: str, lasting: tuple[int, ...], after: tuple[After, ...], count: int
+) -> Primitive:
+    return _convolved(of, kind, lasting, after)
 
 
-def convolution(of: Convolution, kind: str) -> Primitive:
+def convolution(of: Convolution, kind: str, lasting: tuple[int, ...] = (), after: tuple[After, ...] = ()) -> Primitive:
     """The primitive of a convolution: ``"forward"``, or its gradient ``"by data"`` or ``"by kernel"``.
 
-    Its arrays are images, kernel, result; cotangent, kernel, gradient; images, cotangent, gradient.
+    Its arrays are images, kernel, result; cotangent, kernel, gradient; images, cotangent, gradient; before the last one
+    come the operands of what is done after it. Those at the positions `lasting` stay the same.
 
     Raises
     ------
     DeviceError
         There is no oneDNN, or it has none for these.
     """
-    return _convolution(of, kind, threads(present()))
+    return _convolution(of, kind, lasting, after, threads(present()))
 
 
 # --- matrix products -----------------------------------------------------------------------------------
@@ -320,23 +407,30 @@ def _matrices(library: Library, shape: tuple[int, ...], is_swapped: bool) -> Han
 
 
 @lru_cache(ALIKE)
-def _product(of: Product, count: int) -> Primitive:
+def _product(of: Product, lasting: tuple[int, ...], after: tuple[After, ...], count: int) -> Primitive:
     def make(library: Library) -> Primitive:
         a = _matrices(library, of.left, of.left_swapped)
         b = _matrices(library, of.right, of.right_swapped)
         out = row_major(library, of.result)
-        made = library.made("matmul_primitive_desc_create", library.engine, a, b, None, out, attributes(library))
-        return _made(library, Handle(library, "primitive_desc", made), [(SOURCE, a), (WEIGHTS, b), (RESULT, out)])
+        channels = row_major(library, (*(1,) * (len(of.result) - 1), of.result[-1]))
+        done, others = _others(library, after, len(of.result), out, channels)
+        wanted = tagged(library, of.right, ANY) if lasting else b
+        attribute = attributes(library, done)
+        made = library.made("matmul_primitive_desc_create", library.engine, a, wanted, None, out, attribute)
+        given = [(SOURCE, a), (WEIGHTS, b), *others, (RESULT, out)]
+        return _made(library, Handle(library, "primitive_desc", made), given, lasting)
 
     return _for_threads(of.flops, make)
 
 
-def product(of: Product) -> Primitive:
-    """The primitive of a matrix product; its arrays are left, right, result.
+def product(of: Product, lasting: tuple[int, ...] = (), after: tuple[After, ...] = ()) -> Primitive:
+    """The primitive of a matrix product; its arrays are left, right, operands of what is done after it, result.
+
+    With ``(1,)`` as `lasting` the right one stays the same.
 
     Raises
     ------
     DeviceError
         There is no oneDNN, or it has none for these.
     """
-    return _product(of, threads(present()))
+    return _product(of, lasting, after, threads(present()))

@@ -37,12 +37,15 @@ def first_that_runs(
 def those_that_run(
     op: Op, avals: tuple[Aval, ...], params: dict[str, Any], on: str, libraries: Collection[str] = NONE
 ) -> Iterator[Kernel]:
-    """The kernels of the operator that run on that namespace and take these arguments, in its order."""
+    """The kernels of the operator that run on that namespace and take these arguments, whatever they are, in its order.
+
+    Without those that want some of them to stay the same.
+    """
     found = None
     for kernel in op.kernels:
         if kernel.namespaces is not None and on not in kernel.namespaces:
             continue
-        if kernel.library is not None and kernel.library not in libraries:
+        if kernel.lasting or (kernel.library is not None and kernel.library not in libraries):
             continue
         if kernel.layouts is not None and found is None:
             found = layouts_of(op, avals, params)

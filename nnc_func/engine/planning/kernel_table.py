@@ -18,7 +18,7 @@ from nnc_func.declaration import Items
 from nnc_func.errors import KernelTableWarning, PlanError
 from nnc_func.facets.kernels import Kernel
 from nnc_func.graph.graph import ComputationGraph
-from nnc_func.graph.leaves import LEAVES
+from nnc_func.graph.leaves import CONSTANT, LEAVES
 from nnc_func.graph.node import Node
 from nnc_func.op import Op
 
@@ -258,12 +258,16 @@ def kernels_of(
     missing: list[str] = []
     first: dict[Any, Node] = {}
     alike: dict[Node, Node] = {}
+    packs: dict[Op, bool] = {}
     for node in graph.nodes:
         op, items = node.op, node.items
         if not node.args and op in LEAVES:
             continue
         avals = tuple(map(_aval, node.args))
-        one = first.setdefault((op, items and op.key(items), avals), node)
+        if op not in packs:
+            packs[op] = any(k.lasting for k in op.kernels)
+        lasting = tuple([i for i, a in enumerate(node.args) if a.node.op is CONSTANT]) if packs[op] else ()
+        one = first.setdefault((op, items and op.key(items), avals, lasting), node)
         if one is not node:
             alike[node] = one
             kernels[node] = kernels[one]
@@ -272,9 +276,10 @@ def kernels_of(
             continue
         name = table.kernel(op, items, avals) if table.entries else None
         if name is None:
-            kernels[node] = device.choose(op, avals, items)
+            kernels[node] = _packed(op, device.choose(op, avals, items), lasting)
             continue
-        kernels[node] = found = chosen(device, op, items, avals, table)
+        found = chosen(device, op, items, avals, table)
+        kernels[node] = _packed(op, found, lasting)
         if found.name == name:
             recorded.add(node)
         else:
@@ -286,3 +291,11 @@ def kernels_of(
             KernelTableWarning, stacklevel=2,
         )  # fmt: skip
     return kernels, recorded, alike
+
+
+def _packed(op: Op, kernel: Kernel, constants: tuple[int, ...]) -> Kernel:
+    """The kernel, or the one that it names for operands that stay the same, if those are constants."""
+    if not kernel.packed:
+        return kernel
+    found = next(k for k in op.kernels if k.name == kernel.packed)
+    return found if set(found.lasting) <= set(constants) else kernel

@@ -46,6 +46,24 @@ def check_applications(plan: Plan, columns: Columns) -> None:
     facts = zip(rows, counts, columns.results.tolist(), avals, strict=True)
     for t in alike([(i.op, id(i.items), i.kernel, i.view, n, m, shown) for i, n, m, shown in facts]):
         _check(plan, t, without.get(t, rows[t]))
+    _check_lasting(plan)
+
+
+def _check_lasting(plan: Plan) -> None:
+    """Raise unless operands that a kernel puts into order once are constants, which nothing writes to."""
+    lasting: dict[tuple[Op, str], tuple[int, ...]] = {}
+    constants = frozenset(plan.constants)
+    for t, i in enumerate(plan.instructions):
+        positions = lasting.get((i.op, i.kernel))
+        if positions is None:
+            kernel = None if i.view else kernel_named(i.op, i.kernel)
+            positions = lasting[i.op, i.kernel] = () if kernel is None else kernel.lasting
+        for n in positions:
+            if i.operands[n] not in constants:
+                raise PlanError(
+                    f"{named(plan, t)}: the kernel {i.kernel!r} puts operand {n} into order once, which must be a "
+                    f"constant, not slot {i.operands[n]}"
+                )
 
 
 def _without_gaps(plan: Plan) -> dict[int, Instruction]:

@@ -12,9 +12,10 @@ import numpy as np
 from attrs import evolve
 
 from nnc_func.body import Body
-from nnc_func.device.kernels import conv_rows
+from nnc_func.device.kernels import conv_rows, onednn_conv
 from nnc_func.device.kernels.conv import conv_result
 from nnc_func.device.kernels.linalg import allocating, last_channels
+from nnc_func.device.kernels.onednn import PACKED
 from nnc_func.errors import ShapeError
 from nnc_func.facets import layouts, shapes
 from nnc_func.facets.derivatives import NOT_DIFFERENTIABLE
@@ -138,6 +139,9 @@ def _result(x: Any, w: Any, *others: Any, body: Body, **params: Any) -> Any:
     return conv_result(x, w, **params)
 
 
+_library = partial(
+    blockwise, onednn_conv.primitives("forward"), lowered_after=_lowered_after, result=_result, accepts=_finishes
+)
 BATCH_NORM = Body.of(4, (subtract, 0, 1), (multiply, 4, 2), (add, 5, 3), (relu, 6))
 CASES = tuple(
     (tuple((shape, dtype) for shape in given), {"body": body, **params})
@@ -157,7 +161,8 @@ CASES = tuple(
     dtype=_dtype,
     layout=layouts.first,
     kernels=(
-        blockwise(conv2d.kernels[0], _lowered_after, _result, _finishes),
+        _library("onednn", packed=PACKED),
+        _library(PACKED, lasting=(1,)),
         in_rows("rows of windows", conv_rows.LIMIT),
         in_rows("few rows of windows", conv_rows.FEW),
         Kernel("one by one on cupy", compute=_one_by_one(_CUPY), namespaces=_CUPY.namespaces),

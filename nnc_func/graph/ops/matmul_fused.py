@@ -13,6 +13,7 @@ import numpy as np
 from nnc_func.body import Body
 from nnc_func.device.kernels.columns import AGAIN
 from nnc_func.device.kernels.linalg import MATMUL, allocating, multiply_into, product
+from nnc_func.device.kernels.onednn import LARGE_PRODUCT, PACKED, PRODUCT
 from nnc_func.device.shared.unrolled import maker
 from nnc_func.errors import ShapeError
 from nnc_func.facets import dims, shapes
@@ -188,8 +189,7 @@ def _result(a: Any, b: Any, *others: Any, body: Body, **params: Any) -> Any:
     return matmul.shape(a.shape, b.shape, **params), a.dtype
 
 
-_LARGE, _SMALL = (k for k in MATMUL if k.library is not None)
-_library = partial(blockwise, after=lowered_after, result=_result, accepts=accepts)
+_library = partial(blockwise, lowered_after=lowered_after, result=_result, accepts=accepts)
 GEMM = Body.of(4, (multiply, 0, 1), (multiply, 3, 2), (add, 4, 5))  # alpha, beta, C
 DENSE = Body.of(2, (add, 0, 1), (tanh, 2))
 GATED = Body.of(1, (sigmoid, 0), (multiply, 0, 1))
@@ -215,10 +215,11 @@ CASES = tuple(
     shape=_shape,
     dtype=_dtype,
     kernels=(
-        _library(_LARGE),
+        _library(LARGE_PRODUCT, "onednn", packed=PACKED),
         _in_blocks("in blocks", BLOCK, BESIDE),
         _in_blocks("in small blocks", FEW, FEW_BESIDE),
-        _library(_SMALL),
+        _library(PRODUCT, "onednn, small"),
+        _library(PRODUCT, PACKED, lasting=(1,)),
         reference(_one_by_one),
     ),
     derivative=NOT_DIFFERENTIABLE("it is made after derivatives have been taken: differentiate what it was made of"),

@@ -1,0 +1,137 @@
+"""What follows a convolution or a product: by oneDNN where it is exact, else by us (`graph/ops/library_fused`)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+import nnc_func as nnc
+from nnc_func.body import Body
+from nnc_func.graph.ops import CATALOGUE as OPS
+from nnc_func.graph.ops.library_fused import split
+
+LAZY, EAGER = nnc.lazy(nnc.CPU()), nnc.eager()
+draw = np.random.default_rng(0)
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(["add", "multiply", "subtract", "subtracted", "maximum", "relu", "tanh", "double"]),
+        st.sampled_from(["whole", "channels", "leading ones", "number", "rows", "one image"]),
+        st.sampled_from(["float32", "float32", "float32", "float64"]),
+    ),
+    min_size=1,
+    max_size=6,
+)
+
+
+def some(*shape: int) -> Any:
+    return draw.normal(size=shape).astype("float32")
+
+
+def other(kind: str, shape: tuple[int, ...], channels: int) -> Any:
+    """An operand that broadcasts to a result of that shape, whose channels are on that axis."""
+    alone = [n if i == channels else 1 for i, n in enumerate(shape, -len(shape))]
+    found = {
+        "whole": shape, "leading ones": alone, "channels": alone[channels:], "number": (),
+        "rows": (*shape[:-1], 1), "one image": (1, *shape[1:]),
+    }  # fmt: skip
+    return some(*found[kind])
+
+
+def followed(ops: Any, y: Any, steps: Any, others: Any) -> Any:
+    for (name, _, _), with_ in zip(steps, others, strict=True):
+        if name in ("relu", "tanh"):
+            y = getattr(ops, name)(y)
+        elif name == "double":
+            y = y + y
+        elif name == "subtracted":
+            y = with_ - y
+        else:
+            y = getattr(ops, name)(y, with_)
+    return y
+
+
+def compared(build: Any, steps: Any, first: Any, arrays: Any, data_format: str = "NHWC") -> Any:
+    """The program's kernels; its result is that of each operator by NumPy."""
+    wanted = build(EAGER.ops, *map(EAGER.asarray, arrays))
+    channels = -1 if data_format == "NHWC" else -3
+    others = [other(kind, wanted.shape, channels).astype(dtype) for _, kind, dtype in steps]
+    expected = followed(EAGER.ops, wanted, steps, map(EAGER.asarray, others)).numpy()
+    inputs = [LAZY.input(f"i{n}", a.shape, str(a.dtype)) for n, a in enumerate((*arrays, *others))]
+    found = followed(LAZY.ops, build(LAZY.ops, *inputs[: len(arrays)]), steps, inputs[len(arrays) :])
+    program = LAZY.compile(inputs, found)
+    for _ in range(2):
+        got = program(*arrays, *others)
+        assert got.dtype == expected.dtype
+        np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-3)
+    return program
+
+
+@given(STEPS, st.sampled_from(["NHWC", "NCHW"]), st.integers(1, 3), st.sampled_from([1, 3, 8]))
+@example([("subtract", "leading ones", "float32"), ("multiply", "leading ones", "float32"),
+          ("add", "leading ones", "float32"), ("relu", "number", "float32")], "NCHW", 2, 8)  # fmt: skip
+@example([("add", "channels", "float32"), ("add", "whole", "float32"), ("relu", "number", "float32")], "NHWC", 1, 8)
+def test_what_follows_a_convolution_is_as_by_numpy(steps: Any, data_format: str, n: int, out: int) -> None:
+    x = some(n, 7, 6, 16) if data_format == "NHWC" else some(n, 16, 7, 6)
+    w = some(3, 3, 16, out)
+
+    def build(ops: Any, x: Any, w: Any) -> Any:
+        return ops.conv2d(x, w, padding="SAME", data_format=data_format)
+
+    compared(build, steps, x, (x, w), data_format)
+
+
+@given(STEPS, st.sampled_from([(), (2,)]), st.integers(1, 40), st.integers(1, 40))
+def test_what_follows_a_product_is_as_by_numpy(steps: Any, batch: Any, rows: int, columns: int) -> None:
+    a, b = some(*batch, rows, 17), some(17, columns)
+    compared(lambda ops, a, b: ops.matmul(a, b), steps, a, (a, b))
+
+
+def test_sums_and_products_are_the_librarys_and_the_rest_is_ours() -> None:
+    body = Body.of(
+        5, (OPS["subtract"], 0, 1), (OPS["multiply"], 2, 5), (OPS["add"], 6, 3), (OPS["relu"], 7), (OPS["add"], 8, 4)
+    )
+    found = split(body, ("channels", "whole", "number", "whole"), 8)
+    assert [(each.name, each.other) for each in found.after] == [
+        ("subtract", "channels"), ("multiply", "whole"), ("add", "number"),
+    ]  # fmt: skip
+    assert (found.others, found.beside) == ((0, 1, 2), (3,))
+    assert found.rest == Body.of(2, (OPS["relu"], 0), (OPS["add"], 2, 1))
+    assert len(split(body, ("channels", "none", "number", "whole"), 8).after) == 1
+    assert len(split(body, ("channels", "whole", "number", "whole"), 2).after) == 2
+    turned = Body.of(2, (OPS["subtract"], 1, 0))
+    twice = Body.of(2, (OPS["add"], 0, 1), (OPS["multiply"], 0, 2))
+    assert not split(turned, ("whole",), 8).after
+    assert not split(twice, ("whole",), 8).after
+    assert split(Body.of(2, (OPS["add"], 1, 0)), ("whole",), 8).rest is None
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_what_is_no_number_goes_on(bad: float) -> None:
+    """From the images, and from what is added and multiplied."""
+    x, w, b, c = some(1, 6, 6, 16), some(3, 3, 16, 8), some(8), some(1, 6, 6, 8)
+    inputs = [LAZY.input(f"i{n}", a.shape, "float32") for n, a in enumerate((x, w, b, c))]
+
+    def build(ops: Any, x: Any, w: Any, b: Any, c: Any) -> Any:
+        return ops.relu(ops.conv2d(x, w, padding="SAME") * b + c)
+
+    program = LAZY.compile(inputs, build(LAZY.ops, *inputs))
+    for n, place in ((0, (0, 2, 3, 4)), (2, (5,)), (3, (0, 1, 1, 1))):
+        arrays = [a.copy() for a in (x, w, b, c)]
+        arrays[n][place] = bad
+        with np.errstate(invalid="ignore"):
+            wanted = build(EAGER.ops, *map(EAGER.asarray, arrays)).numpy()
+            found = program(*arrays)
+        np.testing.assert_array_equal(np.isnan(found), np.isnan(wanted))
+        np.testing.assert_array_equal(found == np.inf, wanted == np.inf)
+
+
+def test_scratch_memory_is_of_what_is_left_alone() -> None:
+    x, w, b = LAZY.input("x", (1, 32, 32, 16), "float32"), some(3, 3, 16, 8), some(8)
+    y = LAZY.ops.conv2d(x, w)
+    fused, more = (LAZY.compile([x], each) for each in (y + b, LAZY.ops.tanh(y + b)))
+    assert [i.op.name for i in fused.plan.instructions] == ["conv2d_blockwise"]
+    assert fused.plan.arena_bytes <= more.plan.arena_bytes

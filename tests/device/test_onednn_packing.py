@@ -1,0 +1,180 @@
+"""Constant weights are put into oneDNN's own order once: by which kernels, and what is refused (`device/onednn`)."""
+
+from __future__ import annotations
+
+import gc
+import threading
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from attrs import evolve
+from hypothesis import given
+from hypothesis import strategies as st
+
+import nnc_func as nnc
+from nnc_func.device.onednn import packing
+from nnc_func.device.onednn.primitives import Convolution, convolution
+from nnc_func.engine.plan_rows import INPUT
+from nnc_func.errors import PlanError
+
+LAZY, REFERENCE = nnc.lazy(nnc.CPU()), nnc.eager()
+PACKED = "onednn, packed"
+draw = np.random.default_rng(0)
+
+
+def some(*shape: int) -> Any:
+    return draw.normal(size=shape).astype("float32")
+
+
+def kernels(program: Any) -> list[str]:
+    return [i.kernel for i in program.plan.instructions if not i.view]
+
+
+def network(stack: Any, x: Any, w: Any, dense: Any) -> Any:
+    """A convolution with what follows it, and a product."""
+    ops = stack.ops
+    y = ops.relu(ops.conv2d(x, w, padding="SAME") + np.float32(0.5))
+    return ops.reshape(y, shape=(y.shape[0], -1)) @ dense
+
+
+def compiled(w: Any, dense: Any, stack: Any = LAZY) -> Any:
+    x = stack.input("x", (2, 8, 8, 16), "float32")
+    return stack.compile([x], network(stack, x, w, dense))
+
+
+WEIGHTS = some(3, 3, 16, 24), some(8 * 8 * 24, 1500)
+
+
+def test_constant_weights_are_packed_and_others_are_not() -> None:
+    x, program = some(2, 8, 8, 16), compiled(*WEIGHTS)
+    assert kernels(program).count(PACKED) == 2
+    wanted = network(REFERENCE, REFERENCE.asarray(x), *map(REFERENCE.asarray, WEIGHTS)).numpy()
+    for _ in range(3):
+        np.testing.assert_allclose(program(x), wanted, rtol=2e-4, atol=2e-4)
+    variables = [LAZY.variable(f"w{i}", w) for i, w in enumerate(WEIGHTS)]
+    there = compiled(*variables)
+    assert kernels(there).count("onednn") == 2
+    np.testing.assert_allclose(there(x), wanted, rtol=2e-4, atol=2e-4)
+
+
+@given(
+    st.tuples(st.integers(1, 3), st.integers(5, 9), st.integers(5, 9), st.integers(1, 9)),
+    st.tuples(st.integers(1, 3), st.integers(1, 3), st.integers(1, 9)),
+    st.sampled_from(["conv2d", "conv2d_input_gradient"]), st.sampled_from(["C", "F"]), st.sampled_from([1, 2]),
+)  # fmt: skip
+def test_packed_convolutions_are_numpys(images: Any, window: Any, name: str, order: Any, groups: int) -> None:
+    """However the constant lies in memory."""
+    n, height, width, channels = images
+    x = some(n, height, width, channels * groups)
+    w = np.array(some(*window[:2], channels, window[2] * groups), order=order)
+    more: dict[str, Any] = {"groups": groups}
+    if name == "conv2d_input_gradient":
+        more["input_shape"] = x.shape
+        x = some(*REFERENCE.ops.conv2d(x, w, groups=groups).shape)
+    t = LAZY.input("x", x.shape, "float32")
+    program = LAZY.compile([t], getattr(LAZY.ops, name)(t, w, **more))
+    assert kernels(program) == [PACKED]
+    wanted = getattr(REFERENCE.ops, name)(x, w, **more).numpy()
+    for _ in range(2):
+        np.testing.assert_allclose(program(x), wanted, rtol=5e-5, atol=5e-5)
+
+
+@given(
+    st.integers(1, 40), st.integers(150, 200), st.integers(700, 800), st.booleans(), st.booleans(), st.booleans(),
+    st.sampled_from(["C", "F"]),
+)  # fmt: skip
+def test_packed_products_are_numpys(
+    rows: int, inner: int, columns: int, turned_a: bool, turned_b: bool, batched: bool, order: Any
+) -> None:
+    a = some(3, *((inner, rows) if turned_a else (rows, inner)))
+    b = np.array(some(*(3,) * batched, *((columns, inner) if turned_b else (inner, columns))), order=order)
+    wanted = np.matmul(a.swapaxes(-1, -2) if turned_a else a, b.swapaxes(-1, -2) if turned_b else b)
+    x = LAZY.input("x", a.shape, "float32")
+    program = LAZY.compile([x], LAZY.ops.matmul(x, b, transpose_a=turned_a, transpose_b=turned_b))
+    for seen in (a, np.ascontiguousarray(a.swapaxes(1, 2)).swapaxes(1, 2), np.repeat(a, 2, axis=2)[..., ::2]):
+        np.testing.assert_allclose(program(seen), wanted, rtol=5e-5, atol=5e-5)
+
+
+# --- memory ----------------------------------------------------------------------------------------------
+
+
+def _packed() -> list[Any]:
+    """What is there of all constants, put into order."""
+    gc.collect()
+    return [found for _, kept in packing._known.values() for _, found in kept]
+
+
+def test_what_is_packed_is_shared_and_goes_with_its_constant() -> None:
+    before = _packed()
+    programs, x = [compiled(some(3, 3, 16, 24), some(8 * 8 * 24, 1500))], some(2, 8, 8, 16)
+    wanted = programs[0](x)
+    made = [found for found in _packed() if not any(found is each for each in before)]
+    assert len(made) in (1, 2)  # for some processors products read matrices as they are
+
+    def run() -> None:
+        for _ in range(20):
+            np.testing.assert_array_equal(programs[0](x), wanted)
+
+    threads = [threading.Thread(target=run) for _ in range(4)]  # each has an arena of its own
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert len(_packed()) == len(before) + len(made)
+    programs.clear()
+    assert not any(found is each for found in _packed() for each in made)
+
+
+def test_a_run_takes_no_memory_beside_its_plan() -> None:
+    program, x = compiled(*WEIGHTS), some(2, 8, 8, 16)
+    out = program(x)
+    program(x, out=out)
+    tracemalloc.start()
+    try:
+        program(x, out=out)
+        assert tracemalloc.get_traced_memory()[1] <= 1 << 16
+    finally:
+        tracemalloc.stop()
+
+
+def test_scratch_memory_is_without_the_weights() -> None:
+    of = Convolution((1, 8, 8, 64), (3, 3, 64, 64), (8, 8), (1, 1), (1, 1), (1, 1), (1, 1), 1)
+    plain, lasting = convolution(of, "forward"), convolution(of, "forward", (1,))
+    assert plain.scratch >= lasting.scratch + 4 * 9 * 64 * 64
+    assert lasting.packings[1].nbytes >= 4 * 9 * 64 * 64
+
+
+# --- plans -----------------------------------------------------------------------------------------------
+
+
+def test_a_plan_that_packs_what_may_change_is_refused() -> None:
+    """The constant of a plan is made an input: the kernel would not see another array's elements."""
+    x = LAZY.input("x", (2, 8, 8, 16), "float32")
+    plan = LAZY.compile([x], LAZY.ops.conv2d(x, WEIGHTS[0])).plan.verify()
+    (slot,) = plan.constants
+    at = plan.slots[slot].buffer
+    buffers = [evolve(b, kind=INPUT, source=1) if n == at else b for n, b in enumerate(plan.buffers)]
+    wrong = evolve(plan, buffers=tuple(buffers), inputs=(*plan.inputs, slot), constants=(), input_names=())
+    with pytest.raises(PlanError, match="puts operand 1 into order once, which must be a constant"):
+        wrong.verify()
+    plain = [evolve(i, kernel="onednn") for i in wrong.instructions]
+    with pytest.raises(PlanError, match="wants scratch"):  # nothing else is wrong with it
+        evolve(wrong, instructions=tuple(plain)).verify()
+
+
+def test_a_packed_program_is_saved_and_read(tmp_path: Path) -> None:
+    program, x = compiled(*WEIGHTS), some(2, 8, 8, 16)
+    path = tmp_path / "packed.nnc"
+    program.save(path)
+    again = nnc.load_program(path, LAZY)
+    assert kernels(again) == kernels(program)
+    np.testing.assert_array_equal(again(x), program(x))
+
+
+def test_a_table_names_the_kernel_and_constants_are_packed_all_the_same() -> None:
+    program, x = compiled(*WEIGHTS), some(2, 8, 8, 16)
+    tuned = program.autotune(x).program
+    np.testing.assert_allclose(tuned(x), program(x), rtol=2e-4, atol=2e-4)
