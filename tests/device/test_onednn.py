@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import threadpoolctl
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -230,6 +231,44 @@ def test_one_program_runs_in_several_threads() -> None:
     for each in threads:
         each.join()
     assert not wrong
+
+
+class _Seeing:
+    """A standard output that notes how many threads BLAS has whenever something is printed."""
+
+    def __init__(self, seen: list[int]) -> None:
+        self.seen = seen
+
+    def write(self, text: str) -> int:
+        self.seen += [each["num_threads"] for each in threadpoolctl.threadpool_info() if each["user_api"] == "blas"]
+        return len(text)
+
+    def flush(self) -> None:
+        """Nothing is kept back."""
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_blas_has_one_thread_while_it_takes_turns_with_the_library(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its threads would look for work for 20 ms on the cores that the library's are given.
+
+    After a run all is as before, and where the plan has no threaded call of BLAS nothing is changed.
+    """
+    x, y = LAZY.input("x", (2, 9, 9, 16), "float32"), LAZY.input("y", (200, 200), dtype)
+    ops = LAZY.ops
+    said = ops.print(y, after=LAZY.token())
+    program = LAZY.compile([x, y], [ops.conv2d(x, some(3, 3, 16, 8)), y @ y], effects=[said])
+    arrays = some(2, 9, 9, 16), np.ones((200, 200), dtype)
+    seen: list[int] = []
+    with threadpoolctl.threadpool_limits(2, user_api="blas"):
+        monkeypatch.setattr(sys, "stdout", _Seeing(seen))
+        program(*arrays)
+        program(*arrays)
+        [*program.walk(arrays)]
+        now: list[int] = []
+        _Seeing(now).write("")
+    assert len(seen) >= 3
+    assert set(seen) == {1 if dtype == "float64" else 2}
+    assert set(now) == {2}
 
 
 def test_a_process_that_is_forked_computes() -> None:

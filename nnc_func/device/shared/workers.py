@@ -209,6 +209,19 @@ def shared(jobs: int) -> Iterator[None]:
         _SHARE.free()
 
 
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """BLAS held to one thread, while kernels of a library that has threads of its own run between its calls.
+
+    OpenBLAS's threads go on looking for work for 20 ms after a call, on the cores that the others are given.
+    """
+    _SHARE.hold(1)
+    try:
+        yield
+    finally:
+        _SHARE.free()
+
+
 def spare() -> int:
     """How many threads BLAS may use: so many may a kernel that calls it use in its place; 1 where that is not known."""
     return _SHARE.spare()

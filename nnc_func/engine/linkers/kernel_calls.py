@@ -12,9 +12,10 @@ from nnc_func.aval import Aval
 from nnc_func.device.shared import views
 from nnc_func.device.shared.bfloat16_emulation import kernel_named
 from nnc_func.device.shared.bind_kernels import binds_kernels
+from nnc_func.device.shared.workers import one_thread
 from nnc_func.engine.linkers.base import Executable, Linker, failure
 from nnc_func.engine.plan import Plan
-from nnc_func.engine.plan_rows import ARENA, CONSTANT, NEXT, OUTPUT
+from nnc_func.engine.plan_rows import ARENA, CONSTANT, NEXT, OUTPUT, Instruction
 from nnc_func.engine.running import array_views, loops
 from nnc_func.engine.running.observers import Application, Observer, observed
 from nnc_func.engine.running.parallel import Streams
@@ -67,7 +68,34 @@ def link(plan: Plan, device: Any, constants: Sequence[Any], memory: Mapping[Plac
     >>> found
     array([1., 3., 6.])
     """
-    return Frame(plan, device, constants, memory)
+    found = Frame(plan, device, constants, memory)
+    found.takes_turns = bool(getattr(device, "libraries", ())) and _meets(plan, {}) == {True, False}
+    return found
+
+
+def _meets(plan: Plan, known: dict[Any, bool | None]) -> set[bool]:
+    """Which have threads of their own: kernels of a library beside NumPy (True), and those of its BLAS (False)."""
+    found: set[bool] = set()
+    for i in plan.instructions:
+        for each in i.loops:
+            found |= _meets(each.plan, known)
+        key = i.op, i.kernel, id(i.items)
+        if i.view or i.loops:
+            continue
+        if key not in known:
+            kernel = kernel_named(i.op, i.kernel)
+            known[key] = True if kernel is not None and kernel.library is not None else None
+            if known[key] is None and _is_threaded(plan, i):
+                known[key] = False
+        is_library = known[key]
+        if is_library is not None:
+            found.add(is_library)
+    return found
+
+
+def _is_threaded(plan: Plan, i: Instruction) -> bool:
+    operands, results = (tuple([plan.slots[n].aval for n in ns]) for ns in (i.operands, i.results))
+    return bool(i.op.cost(operands, results, **dict(i.items)).threaded)
 
 
 def linker_of(engine: Any) -> Linker:
@@ -103,6 +131,9 @@ class Frame:
         Slot to the views of it; and where these lie in it, if it is row-major and of so many bytes.
     together
         The device's function that runs streams side by side; None where the plan has one, or the device cannot.
+    takes_turns
+        Whether kernels of a library with threads of its own are called in turn with those of BLAS, which has one thread
+        then.
     """
 
     __slots__ = (
@@ -119,6 +150,7 @@ class Frame:
         "order",
         "patches",
         "plan",
+        "takes_turns",
         "together",
         "views",
     )
@@ -126,6 +158,7 @@ class Frame:
     def __init__(self, plan: Plan, device: Any, constants: Sequence[Any], memory: Mapping[Place, Any]) -> None:
         self.plan, self.device = plan, device
         self.memory = memory
+        self.takes_turns = False
         self.together = getattr(device, "together", None) if plan.streams > 1 else None
         self.arrays: list[Any] = [None] * len(plan.slots)
         self.calls: list[tuple[Any, list[Any]]] = []
@@ -303,7 +336,9 @@ class Frame:
         variables: Sequence[tuple[int, Variable]],
     ) -> Callable[[Any, bool], list[Any]] | None:
         """All of a run written out, beside few kernels; see `unrolled_call`."""
-        return written(self, inputs, results, variables) if is_unrolled(self.plan) else None
+        if self.takes_turns or not is_unrolled(self.plan):
+            return None
+        return written(self, inputs, results, variables)
 
 
 class Calls:
@@ -337,6 +372,13 @@ class Calls:
         NncError
             A kernel failed: names the operator, the shapes and the user's line.
         """
+        if self._frame.takes_turns and self.calls:
+            with one_thread():
+                self._run()
+        else:
+            self._run()
+
+    def _run(self) -> None:
         together = self._frame.together
         if together is not None:
             self._run_together(together)
@@ -372,6 +414,15 @@ class Calls:
         The first one has the number `first`. `wait` is called after each kernel, if it is not None. `times` are those
         of loops around it; `depth` is how many loops and branches are around it.
         """
+        if self._frame.takes_turns:
+            with one_thread():
+                yield from self._walk(watching, wait, first, times, depth)
+        else:
+            yield from self._walk(watching, wait, first, times, depth)
+
+    def _walk(
+        self, watching: Sequence[Observer], wait: Any, first: int, times: tuple[int, ...], depth: int
+    ) -> Iterator[Application]:
         plan, alive = self._frame.plan, self._frame.plan.bytes_alive
         looks_within = not watching or any(each.looks_within for each in watching)
         number = first
