@@ -15,7 +15,7 @@ from attrs import field, frozen
 
 from nnc_func.declaration import Declaration, declared
 from nnc_func.errors import DTypeError, OperatorError, UnknownOperatorError
-from nnc_func.facets import layouts, places
+from nnc_func.facets import domains, layouts, places
 from nnc_func.facets.derivatives import Derivative
 from nnc_func.facets.dtypes import DTypeRule
 from nnc_func.facets.kernels import Kernel, ufunc
@@ -44,6 +44,9 @@ class Op(Declaration):
         It has several results: `bind` returns a tuple, and the shape and dtype rules give one.
     data_movement
         It only moves elements, whatever they are, or writes given ones: its kernels take bfloat16 as it is.
+    takes_all
+        ``takes_all(*dtypes, **params)``: whether it takes all elements of operands of these dtypes; where it does not,
+        it raises when it is computed of others, as of an index out of range (see `facets.domains`).
     shape, dtype, layout, place, kernels, laws, pure, effect, view, parts, derivative, cost, onnx, lowering, samples,
     tolerance
         The facets.
@@ -66,6 +69,7 @@ class Op(Declaration):
     pure: bool = True
     effect: bool = False
     data_movement: bool = False
+    takes_all: Callable[..., bool] = domains.everything
     view: View | None = None
     parts: Parts | None = None
     cost: CostRule = per_element()

@@ -100,12 +100,18 @@ def _refused(call: Application, index: Any) -> Any:
 def _where_chosen(call: Application, chosen: Any, body: Body, found: BatchedBody) -> Sequence[Any]:
     """A body on all rows, of operands of rows that choose it.
 
-    One that holds bodies, such as loops that might not end, is computed only if a row chooses it.
+    One that holds bodies, such as loops that might not end, or that raises for some elements, such as an index out of
+    range, is computed only if a row chooses it.
     """
     o, reads = call.o, read_by(body)
     row = o.argmax(o.cast(chosen, dtype="int64"), axis=0, keepdims=False)
     some = o.any(chosen, axis=None, keepdims=False)
-    guarded = any(op.holds_body for op in body.operators)
+    avals = avals_of_rows(call)[1:]
+    dtypes = dtypes_in(body, tuple([a.dtype for a in avals]))
+    guarded = any(
+        each.op.holds_body or not each.op.takes_all(*[dtypes[i] for i in each.operands], **each.params)
+        for each in body.applications
+    )
     operands = []
     for n, (x, b) in enumerate(zip(call.args[1:], call.is_batched[1:], strict=True)):
         if n not in reads:
@@ -122,9 +128,7 @@ def _where_chosen(call: Application, chosen: Any, body: Body, found: BatchedBody
         return [values[i] for i in found.body.results]
     builder = BodyBuilder()
     builder.parameters(len(operands))
-    avals = avals_of_rows(call)[1:]
     shapes = shapes_in(body, tuple([a.shape for a in avals]))
-    dtypes = dtypes_in(body, tuple([a.dtype for a in avals]))
     nothing = builder.built([zeros(builder, Aval((call.size, *shapes[i]), dtypes[i])) for i in body.results])
     return tuple(call.bind(some, *operands, bodies=(nothing, found.body)))
 

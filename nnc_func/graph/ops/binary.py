@@ -7,7 +7,7 @@ from typing import Any
 from nnc_func.device.kernels.move import NUMPY, Arrays, converted, dtype_of
 from nnc_func.device.kernels.special_cases import FLOOR_DIVIDE, POWER, corrected
 from nnc_func.errors import DTypeError
-from nnc_func.facets import dtypes, lowering
+from nnc_func.facets import domains, dtypes, lowering
 from nnc_func.facets.derivatives import ONE, Custom, Linear, partials
 from nnc_func.facets.dtypes import kind_of
 from nnc_func.facets.kernels import ALL, Kernel, reference
@@ -150,6 +150,7 @@ def _power_into(xp: Any, arrays: Arrays, outs: Arrays, scratch: Arrays) -> None:
     cost=per_element(16),
     samples=Samples(domain=((0.3, 2.5), (-2.0, 3.0))),
     lowering=lowering.primitive("power"),
+    takes_all=domains.unless_integers,
 )
 def power(a: Tensor, b: Tensor, /) -> Tensor:
     """`a` to the power of `b`; the derivative by the exponent is zero where the base is not positive."""

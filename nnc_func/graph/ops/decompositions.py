@@ -12,7 +12,7 @@ from attrs import evolve
 
 from nnc_func.device.kernels import decompositions as kernels
 from nnc_func.errors import DerivativeError, OperatorError
-from nnc_func.facets import dtypes
+from nnc_func.facets import domains, dtypes
 from nnc_func.facets.derivatives import Custom
 from nnc_func.facets.samples import FLOATS, INEXACT, Samples
 from nnc_func.facets.shapes import ShapeT
@@ -65,6 +65,7 @@ def _cholesky_vjp(o: Any, g: Any, y: Any, x: Any, *, upper: bool) -> Any:
     shape=m.square, dtype=m.solvable, kernels=kernels.CHOLESKY,
     derivative=Custom(_cholesky_jvp, (_cholesky_vjp,)), cost=m.cubic(1 / 3), tolerance=m.FACTORED,
     onnx=m.NOT_IN_ONNX, samples=_samples(*_cases(SQUARES), *_cases(SQUARES[:4], upper=True)),
+    takes_all=domains.something,
 )  # fmt: skip
 def cholesky(x: Tensor, /, *, upper: bool = False) -> Tensor:
     """The lower triangular L with ``x = L Lᴴ``, or with `upper` the U with ``x = Uᴴ U``.
@@ -258,6 +259,7 @@ def _svd_diagonal(o: Any, g: Any, s: Any, by_u: Any, by_v: Any) -> Any:
     shape=_svd_shape, dtype=_svd_dtypes, kernels=kernels.SVD, multi_result=True,
     derivative=Custom(_svd_jvp, (_svd_vjp,)), cost=m.cubic(12), tolerance=m.FACTORED, onnx=m.NOT_IN_ONNX,
     samples=evolve(_samples(*_cases((*SQUARES, *TALL, *WIDE), full_matrices=False), *_cases(SQUARES)), dtypes=FLOATS),
+    takes_all=domains.something,
 )  # fmt: skip
 def svd(x: Tensor, /, *, full_matrices: bool = True) -> Any:
     """U, the singular values from large to small, and Vᴴ, with ``x = U diag(s) Vᴴ``; a tuple of three.
@@ -283,6 +285,7 @@ def _svdvals_vjp(o: Any, g: Any, y: Any, x: Any) -> Any:
     shape=lambda x: (*x[:-2], m.shorter(x)), dtype=m.magnitudes, kernels=kernels.SVDVALS,
     derivative=Custom(_svdvals_jvp, (_svdvals_vjp,)), cost=m.cubic(3), tolerance=m.FACTORED, onnx=m.NOT_IN_ONNX,
     samples=_samples(*_cases((*SQUARES, *TALL, *WIDE))),
+    takes_all=domains.something,
 )  # fmt: skip
 def svdvals(x: Tensor, /) -> Tensor:
     """Singular values, from large to small: of ``(…, m, n)`` the smaller one of both numbers of them.
@@ -332,6 +335,7 @@ def _along_vectors(o: Any, g: Any, vectors: Any) -> Any:
     shape=_eigh_shape, dtype=_eigh_dtypes, kernels=kernels.EIGH, multi_result=True,
     derivative=Custom(_eigh_jvp, (_eigh_vjp,)), cost=m.cubic(9), tolerance=m.FACTORED, onnx=m.NOT_IN_ONNX,
     samples=evolve(_samples(*_cases(SQUARES)), domain=POSITIVE, dtypes=FLOATS),
+    takes_all=domains.something,
 )  # fmt: skip
 def eigh(x: Tensor, /) -> Any:
     """Eigenvalues of a Hermitian matrix, from small to large, and the eigenvectors, as columns: a tuple of both.
@@ -352,6 +356,7 @@ def _eigvalsh_jvp(o: Any, ts: Any, y: Any, x: Any) -> Any:
     derivative=Custom(_eigvalsh_jvp, (lambda o, g, y, x: _along_vectors(o, g, o.eigh(x)[1]),)),
     cost=m.cubic(2), tolerance=m.FACTORED, onnx=m.NOT_IN_ONNX,
     samples=evolve(_samples(*_cases(SQUARES)), domain=POSITIVE),
+    takes_all=domains.something,
 )  # fmt: skip
 def eigvalsh(x: Tensor, /) -> Tensor:
     """Eigenvalues of a Hermitian matrix, from small to large; of `x` the Hermitian part is taken.

@@ -13,7 +13,7 @@ import numpy as np
 from nnc_func.aval import Aval
 from nnc_func.device.kernels import effects as kernels
 from nnc_func.errors import DTypeError, OperatorError, ShapeError
-from nnc_func.facets import dtypes
+from nnc_func.facets import domains, dtypes
 from nnc_func.facets.derivatives import NOT_DIFFERENTIABLE, Constant
 from nnc_func.facets.dtypes import as_dtype
 from nnc_func.facets.kernels import reference
@@ -176,6 +176,7 @@ def print_(token: Tensor, /, *values: Tensor, text: str = "") -> Tensor:
         ),
     ),
     data_movement=True,
+    takes_all=domains.something,
 )
 def check(token: Tensor, condition: Tensor, /, *values: Tensor, text: str = "") -> Tensor:
     """Raise CheckError where an element of the condition is false, before any variable is written; returns a token.
@@ -200,6 +201,7 @@ def check(token: Tensor, condition: Tensor, /, *values: Tensor, text: str = "") 
         ),
     ),
     data_movement=True,
+    takes_all=domains.something,
 )
 def callback(
     token: Tensor, /, *values: Tensor, function: Function, shapes: Nested = (), dtypes: Nested = (), pure: bool = False

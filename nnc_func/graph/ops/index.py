@@ -10,7 +10,7 @@ from attrs import evolve
 from nnc_func.device.kernels import index as kernels
 from nnc_func.device.kernels.move import NUMPY
 from nnc_func.errors import DTypeError
-from nnc_func.facets import dtypes, lowering, movement
+from nnc_func.facets import domains, dtypes, lowering, movement
 from nnc_func.facets.derivatives import Constant, Linear
 from nnc_func.facets.kernels import Kernel, reference
 from nnc_func.facets.laws import keeps_nonnegative, odd
@@ -228,6 +228,7 @@ HOT = ("float32", "float32", "float64", "int32", "int64", "bool", "complex64")
     samples=Samples(relation="cases", cases=index_cases(False, False)),
     data_movement=True,
     lowering=lowering.IndexMap(lowering.taken),
+    takes_all=domains.something,
 )
 def take(x: Tensor, indices: Tensor, /, *, axis: int = 0) -> Tensor:
     """Elements of one axis by integer indices of any shape, negative ones from the end; others raise IndexError."""
@@ -244,6 +245,7 @@ def take(x: Tensor, indices: Tensor, /, *, axis: int = 0) -> Tensor:
     samples=Samples(relation="cases", cases=index_cases(False, True)),
     data_movement=True,
     lowering=lowering.IndexMap(lowering.taken_along),
+    takes_all=domains.something,
 )
 def take_along_axis(x: Tensor, indices: Tensor, /, *, axis: int) -> Tensor:
     """For each index the element at its own place, but for `axis`, where the index counts: as sorting gives it."""
@@ -258,6 +260,7 @@ def take_along_axis(x: Tensor, indices: Tensor, /, *, axis: int) -> Tensor:
     onnx=onnx_indexing.scatter("add"),
     tolerance=ADDED,
     samples=Samples(relation="cases", cases=index_cases(True, False)),
+    takes_all=domains.something,
 )
 def scatter_add(x: Tensor, indices: Tensor, updates: Tensor, /, *, axis: int = 0) -> Tensor:
     """A new tensor: `x` with each update added at its index along an axis; where indices repeat, all are added."""
@@ -272,6 +275,7 @@ def scatter_add(x: Tensor, indices: Tensor, updates: Tensor, /, *, axis: int = 0
     onnx=onnx_indexing.put_along_axis_add,
     tolerance=ADDED,
     samples=Samples(relation="cases", cases=index_cases(True, True)),
+    takes_all=domains.something,
 )
 def put_along_axis_add(x: Tensor, indices: Tensor, updates: Tensor, /, *, axis: int) -> Tensor:
     """A new tensor: `x` with each update added where `take_along_axis` would read; repeated indices accumulate."""
@@ -311,6 +315,7 @@ def put_along_axis_add(x: Tensor, indices: Tensor, updates: Tensor, /, *, axis: 
             "checked": False,
         },
     ),
+    takes_all=domains.unless_checked,
 )
 def one_hot(indices: Tensor, /, *, depth: Extent, dtype: DType = "float32", checked: bool = False) -> Tensor:
     """One at the index along a new last axis and zero elsewhere.

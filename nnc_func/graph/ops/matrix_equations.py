@@ -12,6 +12,7 @@ import numpy as np
 
 from nnc_func.device.kernels import matrix_equations as kernels
 from nnc_func.errors import ShapeError
+from nnc_func.facets import domains
 from nnc_func.facets.derivatives import Custom
 from nnc_func.facets.dims import known, same_extent
 from nnc_func.facets.samples import INEXACT, Samples
@@ -79,6 +80,7 @@ def _sylvester_back(o: Any, g: Any, a: Any, b: Any) -> Any:
         lambda a, b, c: [*m.dominant(a), *m.dominant(b), c],
         ((2, 2), (3, 3), (2, 3)), ((2, 2, 2), (1, 1), (2, 1)), ((1, 1), (1, 1), (2, 1, 1)), ((0, 0), (2, 2), (0, 2)),
     ),
+    takes_all=domains.something,
 )  # fmt: skip
 def sylvester(a: Tensor, b: Tensor, c: Tensor, /) -> Tensor:
     """The x with ``a x + x b = c``.
@@ -127,6 +129,7 @@ def _contracting(a: Any, *others: Any) -> list[Any]:
         _contracting, ((2, 2), (2, 2)), ((2, 2, 2), (2, 2)), ((1, 1), (2, 1, 1)), ((3, 3), (3, 3)),
         ((11, 11), (11, 11)), ((0, 0), (0, 0)),
     ),
+    takes_all=domains.something,
 )  # fmt: skip
 def discrete_lyapunov(a: Tensor, q: Tensor, /) -> Tensor:
     """The x with ``a x aᴴ - x + q = 0``.
@@ -242,6 +245,7 @@ _SYSTEMS = (
 @operator(
     shape=_riccati_shape("care"), dtype=m.solvable, kernels=kernels.CARE, cost=m.cubic(200), tolerance=m.FACTORED,
     derivative=_riccati(_care_jvp, _care_back), onnx=m.NOT_IN_ONNX, samples=_samples(_stable, *_SYSTEMS),
+    takes_all=domains.something,
 )  # fmt: skip
 def care(a: Tensor, b: Tensor, q: Tensor, r: Tensor, /) -> Tensor:
     """The stabilising x of Riccati's continuous equation ``aᴴ x + x a - x b r⁻¹ bᴴ x + q = 0``.
@@ -254,6 +258,7 @@ def care(a: Tensor, b: Tensor, q: Tensor, r: Tensor, /) -> Tensor:
 @operator(
     shape=_riccati_shape("dare"), dtype=m.solvable, kernels=kernels.DARE, cost=m.cubic(200), tolerance=m.FACTORED,
     derivative=_riccati(_dare_jvp, _dare_back), onnx=m.NOT_IN_ONNX, samples=_samples(_stable_discrete, *_SYSTEMS),
+    takes_all=domains.something,
 )  # fmt: skip
 def dare(a: Tensor, b: Tensor, q: Tensor, r: Tensor, /) -> Tensor:
     """The stabilising x of Riccati's discrete equation ``aᴴ x a - x - aᴴ x b (r + bᴴ x b)⁻¹ bᴴ x a + q = 0``.

@@ -7,7 +7,7 @@ from typing import Any
 from nnc_func.device.kernels import scatter as kernels
 from nnc_func.device.kernels.index import first_copied
 from nnc_func.errors import DTypeError, ShapeError
-from nnc_func.facets import dtypes, movement, shapes
+from nnc_func.facets import domains, dtypes, movement, shapes
 from nnc_func.facets.derivatives import Constant, Custom, Derivative, Linear
 from nnc_func.facets.dims import known, product
 from nnc_func.facets.kernels import Kernel, reference
@@ -50,6 +50,7 @@ def scattering(derivative: Derivative, *, into: Any, combine: str | None, dtype:
         dtype=dtype,
         derivative=derivative,
         kernels=(host, *(gpu if combine is None else ()), reference(kernels.one_by_one(combine))),
+        takes_all=domains.something,
         **facets,
     )
 
@@ -264,6 +265,7 @@ RAVELS = tuple(
     onnx=onnx_indexing.ravel_multi_index,
     tolerance=EXACT,
     samples=Samples(relation="cases", cases=RAVELS),
+    takes_all=domains.something,
 )
 def ravel_multi_index(*indices: Tensor, shape: Sizes) -> Tensor:
     """Positions, in C order, of elements of a tensor of that shape, by one index for each axis.

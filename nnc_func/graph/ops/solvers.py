@@ -13,7 +13,7 @@ from attrs import evolve
 
 from nnc_func.device.kernels import decompositions as kernels
 from nnc_func.errors import ShapeError
-from nnc_func.facets import dtypes
+from nnc_func.facets import domains, dtypes
 from nnc_func.facets.derivatives import Custom
 from nnc_func.facets.dims import same_extent
 from nnc_func.facets.samples import INEXACT, Samples
@@ -101,6 +101,7 @@ def _solve_right(o: Any, g: Any, y: Any, a: Any, b: Any) -> Any:
     shape=_solved, dtype=m.solvable, kernels=kernels.SOLVE, cost=_solve_cost, tolerance=m.FACTORED,
     derivative=Custom(_solve_jvp, (_solve_left, _solve_right)), onnx=m.NOT_IN_ONNX,
     samples=_samples(*((each, {}) for each in SYSTEMS)),
+    takes_all=domains.something,
 )  # fmt: skip
 def solve(a: Tensor, b: Tensor, /) -> Tensor:
     """The x with ``a x = b``, by LU decomposition with partial pivoting.
@@ -165,6 +166,7 @@ def _triangular_cost(args: tuple[Any, ...], results: tuple[Any, ...], **_: Any) 
     shape=_solved, dtype=m.solvable, kernels=kernels.SOLVE_TRIANGULAR, cost=_triangular_cost, tolerance=m.FACTORED,
     derivative=Custom(_triangular_jvp, (_triangular_left, _triangular_right)), onnx=m.NOT_IN_ONNX,
     samples=evolve(_samples(*SUBSTITUTED), prepare=_graded),
+    takes_all=domains.something,
 )  # fmt: skip
 def solve_triangular(
     a: Tensor, b: Tensor, /, *, lower: bool = False, transpose: bool = False, unit_diagonal: bool = False
@@ -190,6 +192,7 @@ def _inv_vjp(o: Any, g: Any, y: Any, x: Any) -> Any:
 @operator(
     shape=m.square, dtype=m.solvable, kernels=kernels.INV, cost=m.cubic(2), tolerance=m.FACTORED,
     derivative=Custom(_inv_jvp, (_inv_vjp,)), onnx=m.NOT_IN_ONNX, samples=_samples(*_singles(*SQUARES)),
+    takes_all=domains.something,
 )  # fmt: skip
 def inv(x: Tensor, /) -> Tensor:
     """The inverse of square matrices ``(…, n, n)``; `solve` is faster and more accurate where it will do.
@@ -222,6 +225,7 @@ def _pinv_vjp(o: Any, g: Any, y: Any, x: Any, *, rtol: Any) -> Any:
     shape=lambda x, *, rtol: (*m.matrix(x)[:-2], x[-1], x[-2]), dtype=m.solvable, kernels=kernels.PINV,
     derivative=Custom(_pinv_jvp, (_pinv_vjp,)), cost=m.cubic(14), tolerance=m.FACTORED, onnx=m.NOT_IN_ONNX,
     samples=_samples(*_singles(*SQUARES, *TALL, *WIDE), (((2, 2),), {"rtol": 1e-3})),
+    takes_all=domains.something,
 )  # fmt: skip
 def pinv(x: Tensor, /, *, rtol: float | None = None) -> Tensor:
     """The Moore-Penrose inverse of matrices ``(…, m, n)``, by singular values.
@@ -274,6 +278,7 @@ def _cofactors_vjp(o: Any, g: Any, y: Any, x: Any) -> Any:
 @operator(
     shape=m.square, dtype=m.solvable, kernels=kernels.COFACTORS, cost=m.cubic(14), tolerance=m.FACTORED,
     derivative=Custom(_cofactors_jvp, (_cofactors_vjp,)), onnx=m.NOT_IN_ONNX, samples=_samples(*_singles(*SQUARES)),
+    takes_all=domains.something,
 )  # fmt: skip
 def cofactors(x: Tensor, /) -> Tensor:
     """The matrix of cofactors, which is ``det(x) inv(x)ᵀ`` where there is an inverse; by singular values.
