@@ -5,7 +5,7 @@ Operators are declared one a function; what all of a family share (shapes, casts
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import lru_cache, partial
 from typing import Any
 
@@ -158,8 +158,10 @@ BLOCK = 65536  # elements of scratch: a few blocks fit in the innermost caches
 
 
 def block(shape: tuple[Any, ...], dtype: dtypes.DType) -> tuple[tuple[Any, Any], ...]:
-    """Scratch for as many rows (along the first axis) as fit in a block, one at least, and no more than there are."""
-    shape = shape or (1,)
+    """Scratch for a block of an array, or for all of it where it is smaller; where that is not known, for a row."""
+    size = product(shape)
+    if known(size):
+        return (((max(1, min(size, BLOCK)),), dtype),)
     row = product(shape[1:])
     rows = max(1, BLOCK // row) if isinstance(row, int) and row else 1
     if known(shape[0]):
@@ -167,13 +169,32 @@ def block(shape: tuple[Any, ...], dtype: dtypes.DType) -> tuple[tuple[Any, Any],
     return (((rows, *shape[1:]), dtype),)
 
 
-def blocks(xp: Any, arrays: Arrays, out: Any, scratch: Arrays) -> Iterator[Arrays]:
-    """Rows of each array, broadcast, of the result and of the scratch, block by block."""
-    scratch = tuple([s if s.ndim else s.reshape(1) for s in scratch])
-    shape, rows = out.shape or (1,), max(scratch[0].shape[0], 1)
-    seen = [*(xp.broadcast_to(a, shape) for a in arrays), out.reshape(shape)]
-    for i in range(0, shape[0], rows):
-        yield *(a[i : i + rows] for a in seen), *(s[: min(rows, shape[0] - i)] for s in scratch)
+def _by_blocks(call: Callable[..., Any], scratch: Arrays, arrays: list[Any]) -> None:
+    """Call it with parts of the arrays, all of one rank and the last one the result, that are no larger than scratch.
+
+    Scratch is in runs, of which each part has one of its own shape.
+    """
+    shape, size, most = arrays[-1].shape, arrays[-1].size, scratch[0].size
+    if size <= most:
+        call(*arrays, *[s[:size].reshape(shape) for s in scratch])
+        return
+    rows = most * shape[0] // size
+    for start in range(0, shape[0], max(rows, 1)):
+        where: Any = slice(start, min(start + rows, shape[0])) if rows else start
+        _by_blocks(call, scratch, [a[where] if a.shape[0] != 1 else a if rows else a[0] for a in arrays])
+
+
+def _outermost_first(array: Any) -> list[int] | None:
+    """The axes of an array in the order in which they lie in memory; None where that is how they are counted."""
+    found = sorted(range(array.ndim), key=lambda axis: -abs(array.strides[axis]) if array.shape[axis] != 1 else 0)
+    return None if array.flags.c_contiguous or found == list(range(array.ndim)) else found
+
+
+def _computed(call: Callable[..., Any], scratch: Arrays, order: Any, *arrays: Any) -> None:
+    """Call it block by block, along the axes in that order, outermost first; None: as they are counted."""
+    rank = arrays[-1].ndim
+    seen = [a if a.ndim == rank else a[(None,) * (rank - a.ndim)] for a in arrays]
+    _by_blocks(call, scratch, seen if order is None else [a.transpose(order) for a in seen])
 
 
 def in_blocks(
@@ -194,9 +215,12 @@ def in_blocks(
 
     def into(xp: Any, arrays: Arrays, outs: Arrays, scratch: Arrays) -> None:
         listed = calls(xp, len(arrays), scratch[0].dtype)
-        for each in blocks(xp, arrays, outs[0], scratch):
-            for call, operands in listed:
-                call(*[each[i] if isinstance(i, int) else i for i in operands])
+
+        def call(*each: Any) -> None:
+            for function, operands in listed:
+                function(*[each[i] if isinstance(i, int) else i for i in operands])
+
+        _computed(call, tuple([s.reshape(-1) for s in scratch]), _outermost_first(outs[0]), *arrays, outs[0])
 
     @lru_cache(256)
     def made(count: int, dtype: dtypes.DType) -> Any:
@@ -204,14 +228,14 @@ def in_blocks(
 
     def bound(avals: Any) -> Any:
         *given, out = avals
-        shape, dtype = some(given)[0]
-        if out.shape == shape:
-            return made(len(given), dtype)
-        if not out.shape or not all(map(known, out.shape)) or not out.size:
+        if not all(map(known, out.shape)) or not out.size:
             return None
-        cut = [a.ndim == out.ndim and a.shape[0] != 1 for a in avals]
+        (count,), dtype = some(given)[0]
+        if out.size <= count and out.layout is None:
+            of = made(len(given), dtype)
+            return lambda *scratch: of(*[s.reshape(out.shape) for s in scratch])
         call = unrolled(calls(np, len(given), dtype), len(avals) + registers)
-        return lambda *scratch: partial(_each_block, call, cut, out.shape[0], scratch)
+        return lambda *scratch: partial(_computed, call, scratch, out.layout)
 
     here = frozenset({"numpy"})
     facts: dict[str, Any] = {"dtype": dtype, "overwrites": overwrites}
@@ -219,15 +243,6 @@ def in_blocks(
         in_steps(into, name="in blocks", scratch=some, namespaces=here, bound=bound, **facts),
         in_steps(into, scratch=whole, **facts),
     )
-
-
-def _each_block(call: Any, cut: list[bool], length: int, scratch: Arrays, *arrays: Any) -> None:
-    """Call it with rows of those arrays that are cut, of all of the others, and with as many rows of the scratch."""
-    rows = scratch[0].shape[0]
-    for start in range(0, length, rows):
-        where = slice(start, min(start + rows, length))
-        rest = [s[: where.stop - start] for s in scratch]
-        call(*[a[where] if c else a for a, c in zip(arrays, cut, strict=True)], *rest)
 
 
 def floats_only(avals: Any, **_: Any) -> bool:
