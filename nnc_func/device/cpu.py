@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from nnc_func.device.kernels.onednn import LIBRARY
+from nnc_func.device.kernels.onednn import FAST, LIBRARY
 from nnc_func.device.shared.base import PlannedDevice
 from nnc_func.device.shared.bounds import check_view
 from nnc_func.device.shared.host import HOST, numbers
@@ -121,6 +121,8 @@ class CPU(NumPy):
     ----------
     machine
         A core of it, as far as the costs of kernels depend on it; an ordinary one if nothing is said.
+    fast_math
+        Kernels may be taken that lose NaN: a rectifier behind a convolution or a product makes 0 of it.
 
     Raises
     ------
@@ -141,13 +143,18 @@ class CPU(NumPy):
            [3.]], dtype=float32)
     """
 
+    fast_math: bool = False
+
     def __repr__(self) -> str:
-        return "CPU()" if self.machine == CORE else f"CPU(machine={self.machine!r})"
+        said = [] if self.machine == CORE else [f"machine={self.machine!r}"]
+        said += ["fast_math=True"] if self.fast_math else []
+        return f"CPU({', '.join(said)})"
 
     @property
     def libraries(self) -> frozenset[str]:
-        """``{"oneDNN"}``, or nothing where it is not to be found."""
-        return _libraries()
+        """``{"oneDNN"}``, or nothing where it is not to be found; with `fast_math` also ``"oneDNN, fast math"``."""
+        found = _libraries()
+        return found | {FAST} if found and self.fast_math else found
 
     def describe(self) -> str:
         """Instruction sets, cores, libraries with their versions, and settings of threads: a line each."""

@@ -70,7 +70,8 @@ class Kernel:
     namespaces
         Array namespaces it runs on, by module name (``"numpy"``, ``"cupy"``); None for any.
     library
-        A library beside the namespace that computes it, by name: it runs on devices that have that one.
+        A library beside the namespace that computes it, by name: it runs on devices that have that one. Kernels of a
+        library that do not keep NaN where the operator does are those of another one, by name.
     lasting
         Positions of operands that have the same elements in every run of a program: `bound` may put them into an order
         of its own once, the first time that it is called with them. A planner takes such a kernel only where they are

@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 
 import nnc_func as nnc
 from nnc_func.body import Body
+from nnc_func.errors import DeviceError
 from nnc_func.graph.ops import CATALOGUE as OPS
 from nnc_func.graph.ops.library_fused import split
 
-LAZY, EAGER = nnc.lazy(nnc.CPU()), nnc.eager()
+LAZY, FAST, EAGER = nnc.lazy(nnc.CPU()), nnc.lazy(nnc.CPU(fast_math=True)), nnc.eager()
 draw = np.random.default_rng(0)
 STEPS = st.lists(
     st.tuples(
@@ -54,20 +55,23 @@ def followed(ops: Any, y: Any, steps: Any, others: Any) -> Any:
     return y
 
 
-def compared(build: Any, steps: Any, first: Any, arrays: Any, data_format: str = "NHWC") -> Any:
-    """The program's kernels; its result is that of each operator by NumPy."""
+def compared(build: Any, steps: Any, arrays: Any, data_format: str = "NHWC") -> None:
+    """The result of a program, with and without fast math, is that of each operator by NumPy."""
     wanted = build(EAGER.ops, *map(EAGER.asarray, arrays))
     channels = -1 if data_format == "NHWC" else -3
     others = [other(kind, wanted.shape, channels).astype(dtype) for _, kind, dtype in steps]
     expected = followed(EAGER.ops, wanted, steps, map(EAGER.asarray, others)).numpy()
-    inputs = [LAZY.input(f"i{n}", a.shape, str(a.dtype)) for n, a in enumerate((*arrays, *others))]
-    found = followed(LAZY.ops, build(LAZY.ops, *inputs[: len(arrays)]), steps, inputs[len(arrays) :])
-    program = LAZY.compile(inputs, found)
-    for _ in range(2):
-        got = program(*arrays, *others)
-        assert got.dtype == expected.dtype
-        np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-3)
-    return program
+    for lazy in (LAZY, FAST):
+        inputs = [lazy.input(f"i{n}", a.shape, str(a.dtype)) for n, a in enumerate((*arrays, *others))]
+        laid = inputs[0]
+        if data_format == "NCHW":
+            laid = lazy.ops.relayout(laid, layout="NHWC", data_format="NCHW")
+        found = followed(lazy.ops, build(lazy.ops, laid, inputs[1]), steps, inputs[2:])
+        program = lazy.compile(inputs, found)
+        for _ in range(2):
+            got = program(*arrays, *others)
+            assert got.dtype == expected.dtype
+            np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-3)
 
 
 @given(STEPS, st.sampled_from(["NHWC", "NCHW"]), st.integers(1, 3), st.sampled_from([1, 3, 8]))
@@ -81,13 +85,13 @@ def test_what_follows_a_convolution_is_as_by_numpy(steps: Any, data_format: str,
     def build(ops: Any, x: Any, w: Any) -> Any:
         return ops.conv2d(x, w, padding="SAME", data_format=data_format)
 
-    compared(build, steps, x, (x, w), data_format)
+    compared(build, steps, (x, w), data_format)
 
 
 @given(STEPS, st.sampled_from([(), (2,)]), st.integers(1, 40), st.integers(1, 40))
 def test_what_follows_a_product_is_as_by_numpy(steps: Any, batch: Any, rows: int, columns: int) -> None:
     a, b = some(*batch, rows, 17), some(17, columns)
-    compared(lambda ops, a, b: ops.matmul(a, b), steps, a, (a, b))
+    compared(lambda ops, a, b: ops.matmul(a, b), steps, (a, b))
 
 
 def test_sums_and_products_are_the_librarys_and_the_rest_is_ours() -> None:
@@ -135,3 +139,28 @@ def test_scratch_memory_is_of_what_is_left_alone() -> None:
     fused, more = (LAZY.compile([x], each) for each in (y + b, LAZY.ops.tanh(y + b)))
     assert [i.op.name for i in fused.plan.instructions] == ["conv2d_blockwise"]
     assert fused.plan.arena_bytes <= more.plan.arena_bytes
+
+
+def test_the_librarys_rectifier_is_taken_where_nan_may_be_lost() -> None:
+    x, w, b = some(1, 6, 6, 16), some(3, 3, 16, 8), some(8)
+    x[0, 3, 3, 3] = np.nan
+    kernels, lost = [], []
+    for lazy in (LAZY, FAST):
+        t = lazy.input("x", x.shape, "float32")
+        program = lazy.compile([t], lazy.ops.relu(lazy.ops.conv2d(t, w) + b))
+        kernels += [i.kernel for i in program.plan.instructions]
+        lost.append(not np.isnan(program(x)).any())
+    assert kernels == ["onednn, packed", "onednn, packed, fast math"]
+    assert lost == [False, True]
+    assert repr(FAST.device) == "CPU(fast_math=True)"
+    body = Body.of(2, (OPS["add"], 0, 1), (OPS["relu"], 2), (OPS["multiply"], 3, 1))
+    assert [each.name for each in split(body, ("channels",), 8, fast=True).after] == ["add", "relu", "multiply"]
+    assert len(split(body, ("channels",), 8).after) == 1
+
+
+def test_a_program_of_fast_math_is_refused_without_it() -> None:
+    t = FAST.input("x", (1, 6, 6, 16), "float32")
+    plan = FAST.compile([t], FAST.ops.relu(FAST.ops.conv2d(t, t[:, :3, :3, :].reshape((3, 3, 16, 1))))).plan
+    assert [i.kernel for i in plan.instructions if i.op.name == "conv2d_blockwise"] == ["onednn, fast math"]
+    with pytest.raises(DeviceError, match="oneDNN, fast math"):
+        LAZY.program(plan)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 NUMPY, LIBRARY = frozenset({"numpy"}), "oneDNN"
 PACKED = "onednn, packed"
+FAST = "oneDNN, fast math"  # with kernels that lose NaN
 WORTH = 4_000_000  # FLOPs of a matrix product from which on it takes less time than by BLAS
 FLOAT32 = np.dtype(np.float32)
 Arrays = tuple[Any, ...]
@@ -118,7 +119,7 @@ def kernel_of(
     return Kernel(
         name, compute=compute, into=partial(into, bound_of), scratch=scratch_of,
         bound=partial(bound_of, shares=True) if lasting else bound_of, accepts=takes, by_shape=True, lasting=lasting,
-        namespaces=NUMPY, library=LIBRARY, **facts,
+        namespaces=NUMPY, **{"library": LIBRARY, **facts},
     )  # fmt: skip
 
 

@@ -68,7 +68,7 @@ def bound_convolution(kind: str, avals: Sequence[Any], *, shares: bool = False, 
     from nnc_func.device.onednn.bound import bound
 
     images = innermost if params["data_format"] != NHWC else contiguous
-    others = [images if each.other == "whole" else contiguous for each in params.get("after", ())]
+    others = [images if each.other == "whole" else contiguous for each in params.get("after", ()) if each.other]
     ready = (images, images if kind == "by kernel" else contiguous, *others)
     primitive = convolution_of(kind, avals, **params)
     return lambda *scratch: bound(primitive, scratch[0] if scratch else None, ready, shares)

@@ -161,7 +161,9 @@ CASES = tuple(
     dtype=_dtype,
     layout=layouts.first,
     kernels=(
+        _library("onednn, fast math", fast=True, packed=f"{PACKED}, fast math"),
         _library("onednn", packed=PACKED),
+        _library(f"{PACKED}, fast math", fast=True, lasting=(1,)),
         _library(PACKED, lasting=(1,)),
         in_rows("rows of windows", conv_rows.LIMIT),
         in_rows("few rows of windows", conv_rows.FEW),

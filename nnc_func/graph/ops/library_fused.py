@@ -17,7 +17,7 @@ from attrs import frozen
 from nnc_func.aval import Aval
 from nnc_func.body import Body
 from nnc_func.device.kernels.linalg import last_channels
-from nnc_func.device.kernels.onednn import Primitives, Run, Scratch, kernel_of, result_array
+from nnc_func.device.kernels.onednn import FAST, Primitives, Run, Scratch, kernel_of, result_array
 from nnc_func.facets.kernels import Kernel
 from nnc_func.facets.layouts import NHWC
 from nnc_func.graph.ops.lowering import Lowered, call_in_blocks
@@ -51,13 +51,15 @@ class Split:
     beside: tuple[int, ...]
 
 
-def split(body: Body, kinds: tuple[str, ...], most: int) -> Split:
+def split(body: Body, kinds: tuple[str, ...], most: int, fast: bool = False) -> Split:
     """The body with as many of its first operators as the library can do, at most so many, taken apart.
 
     Parameters
     ----------
     kinds
         Of each operand beside the result: which of `After.other` it is, or ``"none"`` of them.
+    fast
+        Whether the library's rectifier is taken, which makes 0 of NaN.
 
     Examples
     --------
@@ -76,7 +78,13 @@ def split(body: Body, kinds: tuple[str, ...], most: int) -> Split:
     others: list[int] = []
     value = 0
     for each in body.applications[:most]:
-        if read.count(value) != 1 or value not in each.operands or each.op.name not in WITH_ANOTHER:
+        if read.count(value) != 1 or value not in each.operands:
+            break
+        if fast and each.op.name == "relu":
+            after.append(After("relu"))
+            value = body.parameters + len(after) - 1
+            continue
+        if each.op.name not in WITH_ANOTHER:
             break
         a, b = each.operands
         if b == value and each.op.name not in EITHER_WAY:
@@ -116,12 +124,12 @@ def _kind(other: Any, out: Any, layout: Any, channels: int) -> str:
 @lru_cache(4096)
 def _fitted(
     primitives: Primitives, body: Body, avals: tuple[Aval, ...], kinds: tuple[str, ...], lasting: tuple[int, ...],
-    items: tuple[tuple[str, Any], ...],
+    items: tuple[tuple[str, Any], ...], fast: bool,
 ) -> Split:  # fmt: skip
     """The body split so that the library has code for its part."""
     params = dict(items)
     for most in range(min(MOST, len(body.applications)), 0, -1):
-        found = split(body, kinds, most)
+        found = split(body, kinds, most, fast)
         if len(found.after) == most and primitives.takes(
             (*avals[:2], *[avals[2 + i] for i in found.others]), lasting=lasting, after=found.after, **params
         ):
@@ -136,6 +144,7 @@ def blockwise(
     result: Callable[..., Any],
     accepts: Callable[..., bool],
     lasting: tuple[int, ...] = (),
+    fast: bool = False,
     **facts: Any,
 ) -> Kernel:
     """The kernel of an operator whose parameter ``body`` says what is done with the result of another one.
@@ -146,6 +155,8 @@ def blockwise(
         The library's, of the other operator, of two operands.
     name, lasting, facts
         Of the kernel.
+    fast
+        Whether it may lose NaN; it is taken only where there is a rectifier that it does itself.
     lowered_after
         ``lowered_after(body, dtype, others)``: what is done with a result of that dtype, and the arguments beside it.
     result
@@ -160,10 +171,12 @@ def blockwise(
         channels = -1 if params.get("data_format", NHWC) == NHWC else -3
         kinds = tuple([_kind(each, shape, layout, channels) for each in avals[2:]])
         plain = tuple([Aval(a.shape, a.dtype) for a in avals])
-        return _fitted(primitives, body, plain, kinds, lasting, tuple(params.items()))
+        return _fitted(primitives, body, plain, kinds, lasting, tuple(params.items()), fast)
 
     def takes(avals: Any, *, body: Body, lasting: tuple[int, ...] = (), **params: Any) -> bool:
-        return accepts(avals, body=body, **params) and primitives.takes(avals[:2], lasting=lasting, **params)
+        if not (accepts(avals, body=body, **params) and primitives.takes(avals[:2], lasting=lasting, **params)):
+            return False
+        return not fast or any(each.name == "relu" for each in parts(avals, lasting, body, params).after)
 
     def scratch_of(avals: Any, *, body: Body, lasting: tuple[int, ...] = (), **params: Any) -> Scratch:
         shape, dtype = result(*avals, body=body, **params)
@@ -199,6 +212,8 @@ def blockwise(
         shape, dtype = result(*arrays, **params)
         return result_array(shape, dtype, params.get("data_format", NHWC))
 
+    if fast:
+        facts["library"] = FAST
     return kernel_of(name, bound_of, scratch_of, takes, empty, lasting, **facts)
 
 

@@ -215,10 +215,12 @@ CASES = tuple(
     shape=_shape,
     dtype=_dtype,
     kernels=(
+        _library(LARGE_PRODUCT, "onednn, fast math", fast=True, packed=f"{PACKED}, fast math"),
         _library(LARGE_PRODUCT, "onednn", packed=PACKED),
         _in_blocks("in blocks", BLOCK, BESIDE),
         _in_blocks("in small blocks", FEW, FEW_BESIDE),
         _library(PRODUCT, "onednn, small"),
+        _library(PRODUCT, f"{PACKED}, fast math", fast=True, lasting=(1,)),
         _library(PRODUCT, PACKED, lasting=(1,)),
         reference(_one_by_one),
     ),
