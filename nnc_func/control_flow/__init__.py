@@ -10,7 +10,8 @@
 - ``growing``, ``growing_derivative``: loops whose carries change their extents; ``stages``: loops around such loops;
   ``branch_stages``: branches around them; ``counts``: numbers that tell extents; ``row_by_row``: rows of `vmap`;
   ``waiting_derivatives``: derivatives where nothing is known yet.
-- ``carries``: checks what a loop carries; ``checkpoints``: what is kept of it for derivatives.
+- ``carries``: checks what a loop carries, ``least_dtypes``: of which dtype numbers are.
+- ``checkpoints``: what is kept of a loop for derivatives.
 - ``attempts``: notes what fails while blocks of Python are traced.
 - ``messages``: what errors say: whose function it is, and where a leaf stands.
 - ``steps``: applies a loop at once, in segments, or written out.

@@ -11,11 +11,13 @@ from attrs import frozen
 
 from nnc_func.aval import Aval
 from nnc_func.control_flow.attempts import trial
+from nnc_func.control_flow.least_dtypes import least_dtypes
 from nnc_func.control_flow.messages import at, given, leaves_of, of_fields, shown
 from nnc_func.control_flow.tracing import SCALARS, TracedBody, aval_of, depth, tensor_of
 from nnc_func.errors import DTypeError, OperatorError, ShapeError
 from nnc_func.facets.dims import Dim, computing, same_extent
 from nnc_func.facets.dtypes import kind_of
+from nnc_func.facets.dtypes import weak as weak_dtype
 from nnc_func.graph.ops.bodies import dtypes_in, shapes_in
 from nnc_func.graph.tensors.tensor import Tensor
 from nnc_func.tree import Structure, flatten
@@ -137,6 +139,8 @@ class Carry:
             for n in weak:
                 dtypes[n] = dtypes[n] if after[n] is None else after[n].dtype
             dtypes = self._holding(dtypes)
+            if growing is None and any(after[n] is not None for n in weak):
+                return self._of_least_dtypes(trace, first, dtypes, after)
         for attempt in range(TRACES - bool(weak)):
             avals, settled = self.avals(dtypes, growing), dict(growing or {})
             found, after = trace(avals)
@@ -150,6 +154,58 @@ class Carry:
             dtypes = self._holding(dtypes)
         self.check(avals, after, growing if growing is None else settled)
         return found, avals
+
+    def _of_least_dtypes(
+        self, trace: Callable[[Sequence[Any]], tuple[TracedBody, Sequence[Any]]], first: int, dtypes: Sequence[Any],
+        of_numbers: Sequence[Any],
+    ) -> tuple[TracedBody, list[Aval]]:  # fmt: skip
+        """The body and avals where Python numbers become tensors: the least dtypes that they have after it, too.
+
+        Parameters
+        ----------
+        dtypes
+            As the function gives them, of Python numbers.
+        of_numbers
+            What each leaf is after the function, of those.
+        """
+        weak = {n: leaf for n, leaf in enumerate(self.leaves) if type(leaf) in SCALARS}
+        typed = [dtypes[n] for n in weak if of_numbers[n] is not None]
+        try:
+            with trial():
+                found, after = trace(self.avals(dtypes))
+        except (DTypeError, OperatorError) as error:  # branches that want one dtype; bfloat16 beside a number's own
+            typical = [weak_dtype(weak[n], typed) if n in weak else d for n, d in enumerate(dtypes)]
+            if typical == dtypes:
+                raise
+            try:
+                with trial():
+                    found, after = trace(self.avals(typical))
+            except (DTypeError, OperatorError):
+                raise error from None
+        dtypes = [a.dtype for a in found.parameters[: len(dtypes)]]
+        passed = {n: first + n for n in weak if after[n] is not None}
+        told = {n: None if of_numbers[n] is None else of_numbers[n].dtype for n in weak}
+        is_sound, least = self._kept(dtypes, after), None
+        if not is_sound or len(typed) < len(weak):
+            least = least_dtypes(found.body, found.numbers, weak, [a.dtype for a in found.parameters], passed, told)
+        if least is None:
+            least = dtypes if is_sound else following(found, dtypes, passed)
+        least = self._holding(least[: len(dtypes)])
+        if least != dtypes:
+            another = trace(self.avals(least))
+            if not is_sound or self._kept(least, another[1]):
+                (found, after), dtypes = another, least
+        avals = self.avals(dtypes)
+        self.check(avals, after)
+        return found, avals
+
+    def _kept(self, dtypes: Sequence[Any], after: Sequence[Any]) -> bool:
+        """Whether numbers have after a body the dtypes that they have before it."""
+        return all(
+            now is None or now.dtype == dtype
+            for leaf, dtype, now in zip(self.leaves, dtypes, after, strict=True)
+            if type(leaf) in SCALARS
+        )
 
     def _passed_on(self, found: TracedBody, dtypes: Sequence[Any], growing: Growing, first: int) -> None:
         """Note axes that grow because the body passes a carry that grows on to the next one, however many there are.
@@ -280,11 +336,27 @@ def following(found: TracedBody, dtypes: list[Any], carried: Mapping[int, int]) 
     return dtypes
 
 
+def is_held(leaf: Any, before: Any) -> bool:
+    """Whether it is a Python number that a carry holds: of the carry's kind, or of a lesser one.
+
+    Parameters
+    ----------
+    before
+        What the carry is before the body: of a dtype, or a Python number.
+
+    Examples
+    --------
+    >>> is_held(2, Aval((), "float32")), is_held(0.5, Aval((), "int64")), is_held(0.5, 0)
+    (True, False, True)
+    """
+    return type(leaf) in SCALARS and (type(before) in SCALARS or _rank(np.result_type(leaf)) <= _rank(before.dtype))
+
+
 def alike(stack: Any) -> Callable[[Any, Any], Any]:
-    """A Python number that is carried on, as a tensor of the dtype of the carry."""
+    """A Python number that is carried on, as a tensor of the dtype of the carry, if that holds it."""
 
     def of(leaf: Any, before: Any) -> Any:
-        if type(leaf) not in SCALARS or type(before) in SCALARS:
+        if type(before) in SCALARS or not is_held(leaf, before):
             return tensor_of(stack, leaf)
         return stack.asarray(leaf, before.dtype)
 

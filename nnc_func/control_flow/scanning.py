@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 
 from nnc_func.control_flow.blocks import Blocks
-from nnc_func.control_flow.carries import Carry, Growing, alike, integer
+from nnc_func.control_flow.carries import Carry, Growing, alike, integer, is_held
 from nnc_func.control_flow.checkpoints import Checkpoint, spelled
 from nnc_func.control_flow.messages import check_body, leaves_of, pair, traced_always, whose
 from nnc_func.control_flow.slices import Slices, back
 from nnc_func.control_flow.steps import Steps, in_order
-from nnc_func.control_flow.tracing import OUTSIDE, SCALARS, TracedBody, aval_of, traced
+from nnc_func.control_flow.tracing import OUTSIDE, TracedBody, aval_of, traced
 from nnc_func.errors import OperatorError, ShapeError, UnboundError
 from nnc_func.facets.dims import known
 from nnc_func.graph.tensors.tensor import Tensor
@@ -279,7 +279,7 @@ class _Scan:
                 after, output = self.f(carry, x)
             found = self.carry.after(after)
             rows, self.outputs = leaves_of(output, "an output", self.told)
-            numbers[:] = [type(leaf) in SCALARS for leaf in found]
+            numbers[:] = [*map(is_held, found, before)]
             return [*map(alike(self.stack), found, before), *rows]
 
         symbols = frozenset((self.growing or {}).values())

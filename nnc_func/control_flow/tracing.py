@@ -18,7 +18,7 @@ from attrs import frozen
 from nnc_func.autodiff.traced import Forward, Reverse, Trace, Traced
 from nnc_func.autodiff.traced import scope as scopes
 from nnc_func.aval import Aval
-from nnc_func.body import Body
+from nnc_func.body import Application, Body
 from nnc_func.body_builder import BodyBuilder
 from nnc_func.control_flow.counts import Count
 from nnc_func.control_flow.layer_bypass import through_layers
@@ -93,6 +93,8 @@ class TracedBody:
     stages
         Loops that are computed at once, for which it waits. Their results are parameters, after those of the function;
         their operands are results, after those of the function.
+    numbers
+        Applications in it that stand for arrays of one element; those of Python numbers are not among them.
     """
 
     body: Body
@@ -102,6 +104,7 @@ class TracedBody:
     has_effects: bool = False
     is_counted: bool = False
     stages: tuple[Stage, ...] = ()
+    numbers: frozenset[Application] = frozenset()
 
     def carrying(self, parameter: int | None = None, result: int | None = None, token: bool = False) -> TracedBody:
         """It with what it carries besides at these places among parameters and results, else as the last ones.
@@ -149,7 +152,7 @@ class Scope(Trace):
     """One function while it is traced: its values are nodes; what is from around it gets an input."""
 
     makes_bodies = True
-    __slots__ = ("captured", "counter", "extents", "inputs", "stack", "stages", "whole")
+    __slots__ = ("captured", "counter", "extents", "inputs", "numbers", "stack", "stages", "whole")
 
     def __init__(self, stack: Any, whole: bool = False, in_stages: bool = False) -> None:
         super().__init__(stack.autodiff)
@@ -158,6 +161,7 @@ class Scope(Trace):
         self.extents = set[str]()  # symbols that stages tell
         self.captured: dict[Any, tuple[Any, Any]] = {}  # by value or identity, what flows in and its input
         self.inputs: list[Any] = []
+        self.numbers = set[Application]()  # arrays of one element, and fills, that stand inside
         self.counter: Tensor | None = None  # how many times of the loop came before this one, once that is asked for
 
     def parameter(self, aval: Aval) -> Tensor:
@@ -176,8 +180,14 @@ class Scope(Trace):
         """What stands for a value within the function."""
         if type(carrier) is Traced and carrier.trace is self:
             return carrier.primal
-        if type(carrier) in NUMBERS or (isinstance(carrier, Value) and not (self.whole and literal(carrier) is None)):
+        if type(carrier) in NUMBERS:
             return carrier
+        if isinstance(carrier, Value):
+            number = literal(carrier)
+            if number is not None:
+                self.numbers.add(number)
+            if number is not None or not self.whole:
+                return carrier
         if not isinstance(carrier, (Traced, Value, Variable)):
             carrier = self.stack.device.asarray(carrier)  # it is one, or refused
         key = carrier if isinstance(carrier, Value) else id(carrier)
@@ -407,7 +417,9 @@ def traced(
     given = [*own.inputs, *(node for _, node in pairs), *more]
     captured = (*(carrier for carrier, _ in pairs), *more)
     own_avals = tuple([x.aval for x in given])
-    return TracedBody(body, captured, avals, own_avals, has_effects, counter is not None, tuple(stages))
+    return TracedBody(
+        body, captured, avals, own_avals, has_effects, counter is not None, tuple(stages), frozenset(own.numbers)
+    )
 
 
 @contextmanager

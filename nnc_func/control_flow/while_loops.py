@@ -10,7 +10,7 @@ import numpy as np
 from nnc_func.aval import Aval
 from nnc_func.body import Body
 from nnc_func.body_builder import BodyBuilder
-from nnc_func.control_flow.carries import Carry, Growing, alike, integer, of_extents, truth_value
+from nnc_func.control_flow.carries import Carry, Growing, alike, integer, is_held, of_extents, truth_value
 from nnc_func.control_flow.checkpoints import Checkpoint, spelled
 from nnc_func.control_flow.growing import Grown, counted_carry, padded, value_now
 from nnc_func.control_flow.host import decided, refuse_traced
@@ -149,7 +149,7 @@ class _While:
                 after = self.variables.structure.build(leaves)
             leaves = self.variables.after(after)
             rows, self.outputs = leaves_of(output, "an output", self.told)
-            numbers[:] = [type(leaf) in SCALARS for leaf in leaves]
+            numbers[:] = [*map(is_held, leaves, before)]
             following = [*map(alike(self.stack), leaves, before)]
             more = self.condition(following) if typed else False
             return [more, times + 1, *following, *rows]

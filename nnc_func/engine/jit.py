@@ -9,10 +9,11 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from threading import RLock
+from types import MethodType
 from typing import Any, TypeAlias
 
 import numpy as np
-from attrs import define
+from attrs import define, frozen
 
 from nnc_func.engine.compile_stats import plans
 from nnc_func.engine.effects import innermost, recorder, recording
@@ -37,6 +38,19 @@ NOTICE = 8  # distinct signatures after which a notice is given, once
 
 class RetraceWarning(UserWarning):
     """A jitted function is traced again and again: something that changes is not an array."""
+
+
+@frozen(eq=False)
+class Itself:
+    """An object in a signature, which no other one equals."""
+
+    value: Any
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is Itself and other.value is self.value
+
+    def __hash__(self) -> int:
+        return id(self.value)
 
 
 @define(eq=False)
@@ -71,6 +85,10 @@ class Jitted:
     scalars are not. Under a transformation, or with an unbound tensor, the function is simply called. It is copied and
     pickled as functions are: a copy is itself.
 
+    In the body of a class it is a method, and its first argument the object. Of a tree (a module, an attrs class) the
+    tensors are arguments. Any other object is part of the signature, by its identity: what the method reads of it is
+    what it was when that was traced, but for the values of variables.
+
     Parameters
     ----------
     f
@@ -99,6 +117,15 @@ class Jitted:
     >>> double = nnc.lazy().jit(lambda x: x * 2)
     >>> double(np.array([1.0, 2.0])).numpy()
     array([2., 4.])
+
+    >>> class Scale:
+    ...     def __init__(self, by):
+    ...         self.by = by
+    ...     @nnc.lazy().jit
+    ...     def __call__(self, x):
+    ...         return x * self.by
+    >>> Scale(3.0)(np.array([1.0, 2.0])).numpy()
+    array([3., 6.])
     """
 
     def __init__(
@@ -120,6 +147,7 @@ class Jitted:
         self.traces = 0
         self._quick: tuple[Known, ...] = ()  # whose calls are written out: that of the last call comes first
         self._noticed = False
+        self._is_method = False
         self._lock = RLock()
         self._positions, self._names = _named(f, static)
         self._donated = _named(f, donate)
@@ -148,13 +176,23 @@ class Jitted:
         known.has_run = True
         return known.structure.build([self.stack.held(r) for r in results])
 
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._is_method = True
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        if instance is None:
+            return self
+        self._is_method = True  # it may have been given to a class that was there
+        return MethodType(self, instance)
+
     def _write(self, known: Known, tensors: list[Any], results: list[Any], args: Any, keywords: Any) -> None:
         """Write out the calls like this one: the next one need not find out what is known of it."""
         if known.call is None:
             size = max(len(known.key[0][0]), len(known.structure.outline))
             if any(self._donated) or self.stack.places or size > LARGEST:
                 return
-            places = [Fixed(a) if i in self._positions else a for i, a in enumerate(args)]
+            fixed = self._fixed(args)
+            places = [Fixed(a, i not in self._positions) if i in fixed else a for i, a in enumerate(args)]
             words = {k: Fixed(v) if k in self._names else v for k, v in keywords.items()}
             leaves, arguments = flatten((tuple(places), words))
             rest = iter(tensors)
@@ -281,14 +319,21 @@ class Jitted:
         return met
 
     def _split(self, args: Any, keywords: Any) -> tuple[Any, Any]:
-        fixed: tuple[Any, ...] = tuple((i, args[i]) for i in sorted(self._positions) if i < len(args))
+        positions = self._fixed(args)
+        fixed: tuple[Any, ...] = tuple(
+            (i, args[i] if i in self._positions else Itself(args[i])) for i in sorted(positions) if i < len(args)
+        )
         fixed += tuple((k, keywords[k]) for k in sorted(self._names) if k in keywords)
         try:
             hash(fixed)
         except TypeError:
             raise OperatorError(f"static arguments of {self.name} must be hashable, given {fixed!r}") from None
-        moving = tuple(None if i in self._positions else a for i, a in enumerate(args))
+        moving = tuple(None if i in positions else a for i, a in enumerate(args))
         return fixed, (moving, {k: None if k in self._names else v for k, v in keywords.items()})
+
+    def _fixed(self, args: Any) -> frozenset[int]:
+        """Positions of arguments that are static; the object of a method is, unless it is a tree."""
+        return self._positions | {0} if self._is_method and args and _is_object(args[0]) else self._positions
 
     def _trace(self, args: Any, keywords: Any, leaves: list[Any], structure: Any, donated: frozenset[int]) -> Any:
         stack = self.stack
@@ -359,7 +404,8 @@ class Jitted:
 
     def _with_statics(self, args: Any, keywords: Any, moving: Any, named: Any) -> tuple[list[Any], dict[str, Any]]:
         """Arguments, with those that are static as they were given."""
-        whole = [args[i] if i in self._positions else a for i, a in enumerate(moving)]
+        fixed = self._fixed(args)
+        whole = [args[i] if i in fixed else a for i, a in enumerate(moving)]
         return whole, {k: keywords[k] if k in self._names else v for k, v in named.items()}
 
     def _extents(self) -> Any:
@@ -399,6 +445,14 @@ def _is_static(leaf: Any) -> bool:
     if isinstance(leaf, (bool, int, float, complex, str, bytes)):
         return not isinstance(leaf, np.number)
     return callable(leaf) and not isinstance(leaf, Tensor)
+
+
+def _is_object(value: Any) -> bool:
+    """Whether it is of a class that jit knows nothing of: no tree, no number, no text, no array."""
+    if isinstance(value, (Tensor, int, float, complex, str, bytes)) or hasattr(value, "__array__"):
+        return False
+    leaves, _ = flatten(value)
+    return len(leaves) == 1 and leaves[0] is value
 
 
 def _closed(outputs: list[Any], inputs: list[Any]) -> bool:

@@ -20,9 +20,16 @@ LARGEST = 1024  # leaves and containers of arguments beyond which nothing is wri
 
 @attrs.frozen
 class Fixed:
-    """An argument that is a part of the signature."""
+    """An argument that is a part of the signature.
+
+    Attributes
+    ----------
+    by_identity
+        No other value will do, though it is equal.
+    """
 
     value: Any
+    by_identity: bool = False
 
 
 def written(
@@ -51,7 +58,7 @@ def written(
     given = []
     for name, leaf in zip(names, leaves, strict=True):
         if isinstance(leaf, Fixed):
-            _is_same(text, name, leaf.value)
+            _is_same(text, name, leaf)
         else:
             _is_like(text, stack, name, leaf)
             given.append(f"{name}, ")
@@ -102,8 +109,12 @@ def _unpack(text: Text, parts: Sequence[str], of: str) -> None:
         text.line(f"{', '.join(parts)}, = {of}")
 
 
-def _is_same(text: Text, name: str, wanted: Any) -> None:
+def _is_same(text: Text, name: str, fixed: Fixed) -> None:
     """Go on where a variable is that value: the same, or an equal one of the same type and bits."""
+    wanted = fixed.value
+    if fixed.by_identity:
+        _refuse(text, f"{name} is {text.value(wanted)}")
+        return
     same, kind = text.value(wanted), f"{text.value(exact)}({name}) == {text.value(exact(wanted))}"
     _refuse(text, f"{name} is {same} or ({kind} and {name} == {same})")
 

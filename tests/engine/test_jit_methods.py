@@ -1,0 +1,187 @@
+"""Methods under jit: the object is the first argument, as a tree or by its identity (`engine/jit`)."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+import nnc_func as nnc
+from nnc_func import nn
+
+EAGER, LAZY = nnc.eager(), nnc.lazy()
+STACKS = {"eager": EAGER, "lazy": LAZY}
+each_stack = pytest.mark.parametrize("stack", STACKS.values(), ids=STACKS)
+either = pytest.mark.parametrize("control_flow", [False, True])
+X = np.array([1.0, -2.0, 3.0])
+
+
+@each_stack
+@either
+def test_an_object_of_a_users_class(stack: Any, control_flow: bool) -> None:
+    class Scaled:
+        def __init__(self, by: float) -> None:
+            self.by = by
+            self.traces = 0
+
+        @stack.jit(control_flow=control_flow)
+        def applied(self, x: Any, more: float = 0.0) -> Any:
+            """Scaled, and more."""
+            self.traces += 1
+            return self.twice(x) * self.by + more
+
+        @stack.jit(control_flow=control_flow)
+        def twice(self, x: Any) -> Any:
+            return x * 2
+
+    two, three = Scaled(2.0), Scaled(3.0)
+    for _ in range(3):  # the third call is written out
+        for scaled in (two, three):
+            assert scaled.applied(X).numpy().tolist() == (X * 2 * scaled.by).tolist()
+            assert Scaled.applied(scaled, X, more=1.0).numpy().tolist() == (X * 2 * scaled.by + 1).tolist()
+    assert two.applied(X, 0.5).numpy().tolist() == (X * 4 + 0.5).tolist()
+    assert two.applied.__doc__ == "Scaled, and more."
+    if stack is LAZY:
+        assert two.traces, three.traces == (3, 2)
+        assert Scaled.applied.traces == 5
+    slope = stack.grad(lambda x: stack.ops.sum(three.applied(x) ** 2))(stack.asarray(X))
+    np.testing.assert_allclose(slope.numpy(), 2 * 36 * X)
+    rows = nnc.vmap(two.applied)(stack.asarray(np.stack([X, X])))
+    np.testing.assert_allclose(rows.numpy(), np.stack([X * 4] * 2))
+
+
+@each_stack
+def test_control_flow_that_a_tensor_decides(stack: Any) -> None:
+    class Halved:
+        __slots__ = ("least",)
+
+        def __init__(self, least: float) -> None:
+            self.least = least
+
+        @stack.jit(control_flow=True, strict=True)
+        def until(self, x: Any) -> Any:
+            count = 0
+            while x.sum() > self.least:
+                if x[0] > 1:
+                    x = x / 2
+                else:
+                    x = x - 1
+                count += 1
+            return x, count
+
+    def plainly(x: Any, least: float) -> Any:
+        count = 0
+        while x.sum() > least:
+            x = x / 2 if x[0] > 1 else x - 1
+            count += 1
+        return x, count
+
+    for least in (1.0, -3.0):
+        halved = Halved(least)
+        for x in (np.array([5.0, 2.0]), np.array([0.5, 20.0]), np.zeros(2)):
+            (found, count), (wanted, times) = halved.until(x), plainly(x, least)
+            np.testing.assert_allclose(found.numpy(), wanted)
+            assert count.item() == times
+    assert "while" in Halved.until.source or "loop" in Halved.until.source
+
+
+@either
+def test_a_module_is_a_tree(control_flow: bool) -> None:
+    @nn.module
+    class Twice(nn.Module):
+        inner: nn.Dense
+
+        @LAZY.jit(control_flow=control_flow)
+        def predicted(self, x: Any) -> Any:
+            return self(self(x))
+
+        def forward(self, x: Any, context: Any = None) -> Any:
+            return self.inner(x, context)
+
+    model = Twice(nn.Dense(3)).init(seed=0, shape=(None, 3))
+    dense = model.inner
+    x = np.ones((2, 3), "float32")
+    for _ in range(3):
+        np.testing.assert_allclose(model.predicted(x).numpy(), dense(dense(LAZY.asarray(x))).numpy(), rtol=1e-6)
+    other = Twice(nn.Dense(3)).init(seed=1, shape=(None, 3))
+    found = other.predicted(x).numpy()
+    assert not np.allclose(found, model.predicted(x).numpy())
+    assert Twice.predicted.traces == 1  # other parameters are other arguments
+
+
+def test_objects_that_are_equal_or_have_no_hash() -> None:
+    @dataclass
+    class Scaled:
+        by: float
+
+        @LAZY.jit
+        def applied(self, x: Any) -> Any:
+            return x * self.by
+
+    one, other = Scaled(2.0), Scaled(3.0)
+    for _ in range(3):
+        assert one.applied(X).numpy().tolist() == (X * 2).tolist()
+    one.by = 3.0  # now they are equal, and what was traced of one is not what the other is
+    assert one == other
+    for _ in range(3):
+        assert other.applied(X).numpy().tolist() == (X * 3).tolist()
+
+
+def test_static_and_given_up_arguments_are_counted_with_the_object() -> None:
+    class Power:
+        @LAZY.jit(static=(2,), donate=(1,))
+        def of(self, x: Any, n: Any) -> Any:
+            return x ** len(n)
+
+    power, x = Power(), np.array([2.0, 3.0])
+    for n in ("ab", "abc", "ab"):
+        assert power.of(x.copy(), n).numpy().tolist() == (x ** len(n)).tolist()
+    assert Power.of.traces == 2
+
+
+def test_a_method_that_is_given_to_a_class_later() -> None:
+    class Scaled:
+        by = 2.0
+
+        def applied(self, x: Any) -> Any:
+            return x * self.by
+
+    Scaled.applied = LAZY.jit(Scaled.applied)  # type: ignore[method-assign]
+    for _ in range(3):
+        assert Scaled().applied(X).numpy().tolist() == (X * 2).tolist()
+
+
+class Kept:
+    """At the top of a module, so that it pickles."""
+
+    @LAZY.jit
+    def applied(self, x: Any) -> Any:
+        """A half."""
+        return x / 2
+
+
+def test_a_bound_method_is_pickled_with_its_object() -> None:
+    applied = pickle.loads(pickle.dumps(Kept().applied))
+    assert applied(X).numpy().tolist() == (X / 2).tolist()
+    assert Kept.applied is Kept.__dict__["applied"]
+
+
+def test_static_methods_and_functions_are_as_they_were() -> None:
+    class Functions:
+        @staticmethod
+        @LAZY.jit
+        def doubled(x: Any) -> Any:
+            return x * 2
+
+        @classmethod
+        @LAZY.jit
+        def named(cls, x: Any) -> Any:
+            return x * len(cls.__name__)
+
+    assert Functions().doubled(X).numpy().tolist() == (X * 2).tolist()
+    assert Functions.named(X).numpy().tolist() == (X * 9).tolist()
+    with pytest.raises(nnc.errors.DeviceError, match="given a Kept"):
+        LAZY.jit(lambda it, x: x)(Kept(), X)
