@@ -156,6 +156,17 @@ class CPU(NumPy):
         found = _libraries()
         return found | {FAST} if found and self.fast_math else found
 
+    @property
+    def library_setting(self) -> str:
+        """oneDNN's version, the instruction set for which it makes code, and its threads, as ``"oneDNN 3.2.0, …"``."""
+        if not self.libraries:
+            return ""
+        from nnc_func.device.onednn.library import present, threads
+
+        found = present()
+        count = threads(found)
+        return f"oneDNN {found.version}, {found.instructions}, {count} {'thread' if count == 1 else 'threads'}"
+
     def describe(self) -> str:
         """Instruction sets, cores, libraries with their versions, and settings of threads: a line each."""
         from nnc_func.device.description import description

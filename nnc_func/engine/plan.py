@@ -49,6 +49,9 @@ class Plan(Unpickled):
         How the outputs are nested; None: a flat list.
     elsewhere
         Sizes of the arenas in other places: pairs (place, bytes).
+    machine
+        Of a plan with kernels of a library, what it was made for: version, instruction set and threads, on which their
+        scratch memory depends. Empty where it has none.
     retained
         Buffers of the arena, by number, that outlive a run: each holds one value, and shares its place with nothing.
         Outputs and updates are then shown where they are, for the program to copy. None: nothing outlives a run.
@@ -74,6 +77,7 @@ class Plan(Unpickled):
     variable_names: tuple[str, ...] = ()
     structure: Structure | None = None
     elsewhere: tuple[tuple[str, int], ...] = ()
+    machine: str = ""
     retained: tuple[int, ...] | None = None
 
     @property

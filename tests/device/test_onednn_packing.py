@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import gc
+import os
+import subprocess
+import sys
 import threading
 import tracemalloc
 from pathlib import Path
@@ -178,3 +181,77 @@ def test_a_table_names_the_kernel_and_constants_are_packed_all_the_same() -> Non
     program, x = compiled(*WEIGHTS), some(2, 8, 8, 16)
     tuned = program.autotune(x).program
     np.testing.assert_allclose(tuned(x), program(x), rtol=2e-4, atol=2e-4)
+
+
+# --- other machines --------------------------------------------------------------------------------------
+
+LOADING = """
+import sys, warnings, numpy as np, nnc_func as nnc
+from nnc_func.errors import NncError
+device = nnc.NumPy() if "numpy" in sys.argv else nnc.CPU()
+stack = nnc.eager(device) if "eager" in sys.argv else nnc.lazy(device)
+with warnings.catch_warnings(record=True) as seen:
+    warnings.simplefilter("always")
+    try:
+        program = nnc.load_program(sys.argv[1], stack)
+        print("symbolic" if "Symbolic" in type(program).__name__ else program.plan.machine)
+        print(*[f"{float(n):.3f}" for n in np.ravel(program(np.full((2, 8, 8, 16), 0.5, "float32")))[:3]])
+    except NncError as error:
+        print(type(error).__name__, error)
+print(*[f"{w.filename} {w.message}" for w in seen if "planned" in str(w.message)], sep=" and ")
+"""
+
+
+def loaded(path: Path, *args: str, **environment: str) -> list[str]:
+    """What a process with other settings says: of which machine the plan is, some elements, and warnings."""
+    given_ = {"OMP_NUM_THREADS": "2", **environment}
+    found = subprocess.run(
+        [sys.executable, "-c", LOADING, str(path), *args], capture_output=True, text=True, env={**os.environ, **given_}
+    )
+    assert found.returncode == 0, found.stderr
+    return found.stdout.splitlines()
+
+
+@pytest.mark.parametrize("is_symbolic", [False, True])
+def test_a_file_of_another_machine_is_planned_again_and_says_so(tmp_path: Path, is_symbolic: bool) -> None:
+    """With other threads, other instruction sets, without the library, and on a device that has none."""
+    path = tmp_path / "here.nnc"
+    making = (
+        "import sys, numpy as np, nnc_func as nnc\n"
+        "lazy, n = nnc.lazy(nnc.CPU()), 'n' if sys.argv[2] == 'True' else 2\n"
+        "x = lazy.input('x', (n, 8, 8, 16), 'float32')\n"
+        "program = lazy.compile([x], lazy.ops.relu(lazy.ops.conv2d(x, np.full((3, 3, 16, 24), 0.25, 'float32')) + 1))\n"
+        "program(np.ones((2, 8, 8, 16), 'float32')); program.save(sys.argv[1])"
+    )
+    environment = {**os.environ, "OMP_NUM_THREADS": "2"}
+    subprocess.run([sys.executable, "-c", making, str(path), str(is_symbolic)], check=True, env=environment)
+    machine, wanted, *said = loaded(path)
+    assert "symbolic" in machine if is_symbolic else "2 threads" in machine
+    assert wanted == "19.000 19.000 19.000"
+    assert not said or not said[0]
+    for args, more, here in (
+        ((), {"OMP_NUM_THREADS": "1"}, "1 thread"),
+        ((), {"ONEDNN_MAX_CPU_ISA": "SSE41"}, "SSE 4.1, 2 threads"),
+        ((), {"NNC_ONEDNN": ""}, "without such a library"),
+        (("numpy",), {}, "without such a library"),
+    ):
+        machine, found, said_now = loaded(path, *args, **more)
+        assert found == wanted
+        assert machine == "symbolic" or machine.endswith(here) or (not machine and here.startswith("without"))
+        assert said_now.startswith("<string> ")
+        assert f"planned again for this machine, {'' if here.startswith('without') else 'oneDNN'}" in said_now
+        assert said_now.endswith(here)
+    refused, _ = loaded(path, "numpy", "eager") if not is_symbolic else ("load it in a lazy stack", "")
+    assert "load it in a lazy stack" in refused
+
+
+def test_a_plan_names_its_machine_and_is_read_back() -> None:
+    plan = compiled(*WEIGHTS).plan
+    assert plan.machine == LAZY.device.library_setting
+    assert plan.machine.startswith("oneDNN 3.")
+    assert nnc.Plan.parse(str(plan), LAZY) == plan
+    x = LAZY.input("x", (3,), "float64")
+    assert not LAZY.compile([x], x + 1).plan.machine
+    other = evolve(plan, machine="oneDNN 9.9.9, none, 64 threads", arena_bytes=plan.arena_bytes // 2)
+    with pytest.raises(PlanError, match=r"was made for oneDNN 9\.9\.9, none, 64 threads, and CPU\(\) has oneDNN 3"):
+        LAZY.program(other, constants=WEIGHTS)

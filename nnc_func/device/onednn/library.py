@@ -200,3 +200,9 @@ def present() -> Library:
     if isinstance(found, str):
         raise DeviceError(found)
     return found
+
+
+def threads(found: Library) -> int:
+    """How many threads the library takes, called from here and now; 0 where it does not say."""
+    asked = getattr(found.functions, "omp_get_max_threads", None)
+    return int(asked()) if asked is not None else 0

@@ -16,7 +16,7 @@ from typing import Any
 from attrs import frozen
 
 from nnc_func.device.onednn.handles import ANY, Handle, attributes, nbytes, row_major, same, sizes, strided, tagged
-from nnc_func.device.onednn.library import Library, present
+from nnc_func.device.onednn.library import Library, present, threads
 
 SOURCE, WEIGHTS, RESULT = 1, 33, 17
 SOURCE_GRADIENT, WEIGHTS_GRADIENT, RESULT_GRADIENT = 129, 161, 145
@@ -195,12 +195,6 @@ def _named(library: Library, description: Handle) -> str:
     said = ctypes.c_char_p()
     library.call("primitive_desc_query", description, IMPLEMENTATION, 0, ctypes.byref(said))
     return (said.value or b"").decode()
-
-
-def threads(library: Library) -> int:
-    """How many threads the library takes, called from here and now."""
-    asked = getattr(library.functions, "omp_get_max_threads", None)
-    return int(asked()) if asked is not None else 0
 
 
 def _made(

@@ -80,6 +80,11 @@ class ArrayDevice(Layer):
         return frozenset()
 
     @property
+    def library_setting(self) -> str:
+        """What plans with kernels of a library depend on besides: its version, instruction sets, threads."""
+        return ""
+
+    @property
     def ours(self) -> tuple[Any, ...]:
         """The classes whose dtypes count where a scalar takes one beside them."""
         return (self.array_type, *HOST)

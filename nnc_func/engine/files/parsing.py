@@ -192,6 +192,7 @@ class _Reader:
             alignment=alignment,
             order=self.header.get("order", ""),
             allocator=self.header.get("allocator", ""),
+            machine=self.header.get("machine", ""),
             name=self.header["name"],
             input_names=tuple(self.names[INPUT]),
             variable_names=tuple(self.names[VARIABLE]),
@@ -206,9 +207,9 @@ class _Reader:
         """``plan "twice" arena 64 align 64 order "depth_first" allocator "BestFit"``."""
         line.expect("plan")
         self.header["name"] = line.string()
-        for key in ("arena", "align", "order", "allocator"):
+        for key in ("arena", "align", "order", "allocator", "machine"):
             if line.take(key):
-                self.header[key] = line.string() if key in ("order", "allocator") else line.natural()
+                self.header[key] = line.natural() if key in ("arena", "align") else line.string()
             while key == "arena" and line.take("and"):
                 nbytes = line.natural()
                 line.expect("on")

@@ -62,7 +62,7 @@ def bound(
     device = kernel_device(device)
     if not plannable(device):
         raise DeviceError(f"{device!r} has no memory to plan in, so a plan cannot run there")
-    plan.verify()
+    _verify(plan, device)
     if admit is not None:
         admit(plan)
     if check_numerics and plan.commit < len(plan.instructions):
@@ -84,6 +84,24 @@ def bound(
     program = Program(plan, device, arrays, made, check_numerics=check_numerics, **knowledge)
     program.prepare()
     return program
+
+
+def _verify(plan: Plan, device: Any) -> None:
+    """Verify it; of one that was made for another machine, say so where it is refused."""
+    try:
+        plan.verify()
+    except PlanError as error:
+        if not plan.machine or plan.machine == (here := setting_of(device)):
+            raise
+        raise PlanError(
+            f"the plan {plan.name!r} was made for {plan.machine}, and {device!r} has {here or 'no such library'}: "
+            f"compile its graph here ({error})"
+        ) from None
+
+
+def setting_of(device: Any) -> str:
+    """What plans with kernels of a library depend on, on this device; empty where it has none."""
+    return str(getattr(device, "library_setting", ""))
 
 
 def on_stack(

@@ -7,6 +7,8 @@ and is then held against the plan.
 
 from __future__ import annotations
 
+import sys
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -17,17 +19,18 @@ from nnc_func.archives.archive import MAX_BYTES, Archive
 from nnc_func.archives.plain import Fields, fields, rows, short
 from nnc_func.aval import Aval
 from nnc_func.engine.files.limits import check_limits, memory_of
-from nnc_func.engine.files.program_from_plan import bound
+from nnc_func.engine.files.program_from_plan import bound, setting_of
 from nnc_func.engine.files.saving import INTERPRETED, KINDS, PLANNED, SYMBOLIC, VERSION, member
 from nnc_func.engine.files.tables import from_tables
 from nnc_func.engine.interpreted import Interpreted, InterpretedBindings, interpreted
 from nnc_func.engine.linkers.kernel_calls import linker_of
 from nnc_func.engine.plan import Plan
+from nnc_func.engine.plan_rows import DONATED
 from nnc_func.engine.running.binding import every, extents_of
 from nnc_func.engine.running.program import Program
 from nnc_func.engine.symbolic import SymbolicProgram
 from nnc_func.engine.verifying.graphs import check_graph
-from nnc_func.errors import FileFormatError, PlanError
+from nnc_func.errors import DeviceWarning, FileFormatError, PlanError
 from nnc_func.garbage_collection import long_lived
 from nnc_func.graph.leaves import Variable, owned
 from nnc_func.graph.text.files import read_text, variable_names
@@ -46,6 +49,9 @@ def load_program(
     program touches no byte outside of its buffers. It computes what the plan says; that this is what the graph says is
     checked where `program.graph` is first asked for.
 
+    Scratch memory of a library's kernels depends on its version, on instruction sets and threads. Where these are not
+    those that the plan was made for, the graph is planned again, and a `DeviceWarning` says so.
+
     Parameters
     ----------
     stack
@@ -63,7 +69,8 @@ def load_program(
     ------
     FileFormatError
         It is no such file, it is damaged or cut short, a newer version wrote it, its plan contradicts itself, it does
-        not fit the stack, it takes more than `max_bytes`, has another digest, or applies what is not allowed.
+        not fit the stack or its machine, it takes more than `max_bytes`, has another digest, or applies what is not
+        allowed.
     """
     names = allowed_names(allow)
     with long_lived(), Archive.open(path, "program", max_bytes=max_bytes, sha256=sha256) as archive:
@@ -108,6 +115,8 @@ class _Reader:
         if len(self._plans) != 1:
             raise FileFormatError(f"it has {len(self._plans)} plans, where one is wanted")
         plan, constants = self._plan(0)
+        if self._is_of_another_machine(plan):
+            return self._planned_again(plan)
         graph = self._agreeing(plan, constants) if self.about["graph"] is True else None
         return self._bound(plan, constants, graph=graph)
 
@@ -120,6 +129,9 @@ class _Reader:
         program = SymbolicProgram(engine, graph, graph, None, 0.0, tuple(_donated(self.about, graph)))
         for at in range(len(self._plans)):
             plan, constants = self._plan(at)
+            if self._is_of_another_machine(plan):  # it is planned again where such extents are asked for
+                self._warn_of(plan)
+                continue
             dims = extents_of(graph.inputs, _avals(plan, plan.inputs))
             found = graph.specialised(dims)
             made = self._bound(plan, constants, arenas=program.arenas, graph=found)
@@ -132,6 +144,33 @@ class _Reader:
         graph = self._graph()()
         check = getattr(_engine(self.stack), "check_numerics", False)
         return interpreted(graph, graph, self.stack.device, check)
+
+    # --- other machines ---------------------------------------------------------------------------------
+
+    def _is_of_another_machine(self, plan: Plan) -> bool:
+        return plan.machine != "" and plan.machine != setting_of(self.stack.device)
+
+    def _warn_of(self, plan: Plan) -> None:
+        here = setting_of(self.stack.device) or "without such a library"
+        warnings.warn(
+            f"{self.archive.path} was planned for {plan.machine}; its graph is planned again for this machine, {here}",
+            DeviceWarning, stacklevel=_level(),
+        )  # fmt: skip
+
+    def _planned_again(self, plan: Plan) -> Program:
+        """A program of the graph, by the stack's engine, for what this machine has."""
+        engine = _engine(self.stack)
+        if self.about["graph"] is not True or not hasattr(engine, "program"):
+            here = setting_of(self.stack.device) or "without such a library"
+            lacks = "load it in a lazy stack" if self.about["graph"] is True else "the file has no graph to plan again"
+            raise FileFormatError(f"it was planned for {plan.machine}, and this machine is {here}: {lacks}")
+        self._warn_of(plan)
+        self._read_constants()
+        graph = self._graph()()
+        given_up = [n for n, slot in enumerate(plan.inputs) if plan.buffers[plan.slots[slot].buffer].kind == DONATED]
+        found: Program = engine.program(graph, graph, None, 0.0, donated=given_up)
+        self._admit(found.plan)
+        return found
 
     # --- plans ------------------------------------------------------------------------------------------
 
@@ -237,6 +276,14 @@ def _donated(about: Mapping[str, Any], graph: Any) -> list[int]:
     if type(found) is not list or any(type(n) is not int or not 0 <= n < len(graph.inputs) for n in found):
         raise FileFormatError(f"{found!r} does not say which of its {len(graph.inputs)} inputs are donated")
     return found
+
+
+def _level() -> int:
+    """How many frames lie between a warning of the caller's and the first line that is not this library's."""
+    level, frame = 0, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "nnc_func":
+        level, frame = level + 1, frame.f_back
+    return level + 1
 
 
 def _engine(stack: Any) -> Any:

@@ -76,6 +76,7 @@ def tables(plan: Plan) -> dict[str, Any]:
     names, avals = Names(), _Table()
     outputs = [f"%{at}" for at in range(len(plan.outputs))]
     found: dict[str, Any] = {key: getattr(plan, key) for key in (*NUMBERS, *STRINGS, *NAMES, *SLOTS)}
+    found["machine"] = plan.machine
     found["updates"] = plan.updates
     found["elsewhere"] = plan.elsewhere
     found["retained"] = plan.retained
@@ -190,6 +191,7 @@ def from_tables(
     return Plan(
         **facts,
         structure=structure,
+        machine=_string(found.get("machine", "")),  # files of before have none
         updates=tuple((_number(at), _number(slot)) for at, slot in rows(found["updates"], 2)),
         elsewhere=tuple((_string(place), _number(nbytes)) for place, nbytes in rows(found["elsewhere"], 2)),
         retained=None if found["retained"] is None else tuple(_numbers(found["retained"])),

@@ -68,7 +68,8 @@ class _Printer:
 
     def header(self) -> str:
         plan = self.plan
-        made = "".join(f" {k} {_string(v)}" for k, v in (("order", plan.order), ("allocator", plan.allocator)) if v)
+        facts = (("order", plan.order), ("allocator", plan.allocator), ("machine", plan.machine))
+        made = "".join(f" {k} {_string(v)}" for k, v in facts if v)
         others = "".join(f" and {nbytes} on {quoted(place)}" for place, nbytes in plan.elsewhere)
         return f"plan {_string(plan.name)} arena {plan.arena_bytes}{others} align {plan.alignment}{made}"
 

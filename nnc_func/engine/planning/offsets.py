@@ -86,6 +86,9 @@ def plan_of(draft: Draft) -> tuple[Plan, dict[Node, int]]:
         )
     instructions = sealed(Instruction, made)
     graph = draft.graph
+    with_library = any(k.library for k in draft.kernels.values()) or any(
+        each.plan.machine for i in instructions for each in i.loops
+    )
     if draft.streams is not None:
         dealt = zip(instructions, draft.streams.stream, draft.streams.waits, strict=True)
         instructions = tuple([evolve(i, stream=stream, waits=waits) for i, stream, waits in dealt])
@@ -108,6 +111,7 @@ def plan_of(draft: Draft) -> tuple[Plan, dict[Node, int]]:
         input_names=tuple([n.data for n in graph.inputs if n not in draft.variable_at]),
         variable_names=tuple([n.data.name for n in graph.variables]),
         structure=graph.structure if graph.structure.size == len(graph.outputs) else None,
+        machine=getattr(draft.request.device, "library_setting", "") if with_library else "",
         retained=None if draft.pinned is None else tuple([number[s] for s in sorted(draft.pinned)]),
     )
     blocks = {v.node: slots[i].buffer for v, i in draft.slot_of.items() if v.index == 0}
