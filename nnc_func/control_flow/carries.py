@@ -139,7 +139,7 @@ class Carry:
             for n in weak:
                 dtypes[n] = dtypes[n] if after[n] is None else after[n].dtype
             dtypes = self._holding(dtypes)
-            if growing is None and any(after[n] is not None for n in weak):
+            if growing is None:
                 return self._of_least_dtypes(trace, first, dtypes, after)
         for attempt in range(TRACES - bool(weak)):
             avals, settled = self.avals(dtypes, growing), dict(growing or {})
@@ -186,7 +186,7 @@ class Carry:
         passed = {n: first + n for n in weak if after[n] is not None}
         told = {n: None if of_numbers[n] is None else of_numbers[n].dtype for n in weak}
         is_sound, least = self._kept(dtypes, after), None
-        if not is_sound or len(typed) < len(weak):
+        if not is_sound or 0 < len(typed) < len(weak):
             least = least_dtypes(found.body, found.numbers, weak, [a.dtype for a in found.parameters], passed, told)
         if least is None:
             least = dtypes if is_sound else following(found, dtypes, passed)

@@ -104,9 +104,9 @@ class _Fixed:
             return self.arrays.get(each.key, LIKE[kind_of(params["dtype"])])
         strong = [d for d in given if isinstance(d, np.dtype)]
         try:
-            result = op.dtype(*[d if isinstance(d, np.dtype) else weak(d, strong) for d in given], **params)
+            result = op.dtypes([d if isinstance(d, np.dtype) else weak(d, strong) for d in given], params)
         except NncError:  # an index is of a dtype of its own
-            result = op.dtype(*[d if isinstance(d, np.dtype) else np.result_type(d) for d in given], **params)
+            result = op.dtypes([d if isinstance(d, np.dtype) else np.result_type(d) for d in given], params)
         return result if strong or op.name not in OF_PYTHON else LIKE[kind_of(result)]
 
 
