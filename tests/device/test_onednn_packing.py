@@ -229,20 +229,20 @@ def test_a_file_of_another_machine_is_planned_again_and_says_so(tmp_path: Path, 
     assert "symbolic" in machine if is_symbolic else "2 threads" in machine
     assert wanted == "19.000 19.000 19.000"
     assert not said or not said[0]
-    for args, more, here in (
+    others: Any = (
         ((), {"OMP_NUM_THREADS": "1"}, "1 thread"),
         ((), {"ONEDNN_MAX_CPU_ISA": "SSE41"}, "SSE 4.1, 2 threads"),
-        ((), {"NNC_ONEDNN": ""}, "without such a library"),
-        (("numpy",), {}, "without such a library"),
-    ):
+        (("numpy",), {"NNC_ONEDNN": ""}, "without such a library"),
+    )
+    for args, more, here in others[:1] if is_symbolic else others:
         machine, found, said_now = loaded(path, *args, **more)
         assert found == wanted
         assert machine == "symbolic" or machine.endswith(here) or (not machine and here.startswith("without"))
         assert said_now.startswith("<string> ")
         assert f"planned again for this machine, {'' if here.startswith('without') else 'oneDNN'}" in said_now
         assert said_now.endswith(here)
-    refused, _ = loaded(path, "numpy", "eager") if not is_symbolic else ("load it in a lazy stack", "")
-    assert "load it in a lazy stack" in refused
+    if not is_symbolic:
+        assert "load it in a lazy stack" in loaded(path, "numpy", "eager")[0]
 
 
 def test_a_plan_names_its_machine_and_is_read_back() -> None:
