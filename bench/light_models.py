@@ -1,26 +1,25 @@
-"""The nine networks inside the onnx package against onnxruntime in one process, with weights drawn at random.
+"""The nine networks inside the onnx package beside onnxruntime, each in a process of its own; weights are drawn.
 
-python bench/light_models.py [--threads 2] [--rounds 10] [--numerics rounding] [--smallest] [MODEL ...] prints a table,
-writes bench/results/light_models.json. The shipped weights are constants, which folding could abuse. The smallest size
-is the smallest network. Without the package onnx there are no networks; without onnxruntime, ours alone.
+python bench/light_models.py [--threads 2] [--rounds 10] [--numerics rounding] [--device cpu] [--smallest] [MODEL ...]
+prints a table, writes bench/results/light_models.json. The shipped weights are constants, which folding could abuse.
+Devices: numpy; cpu, with oneDNN; fast, cpu with fast math. The smallest size is the smallest network. Without the
+package onnx there are no networks; without onnxruntime, ours alone. Ratios of a run beside busy neighbours are marked.
 """
 
 from __future__ import annotations
 
-import os
-
-os.environ.setdefault("OMP_NUM_THREADS", "2")  # before NumPy loads its BLAS: where threadpoolctl is not installed
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "2")
-
 import json
 import platform
+import statistics
+import tempfile
 import time
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from measure import beside, earlier, options, peer, pinned, table, write
+from apart import Side, in_turn, serve
+from measure import earlier, options, peer, table, write
 
 import nnc_func as nnc
 
@@ -55,23 +54,65 @@ def _floating(node: Any) -> bool:
     return not values or values[0].dtype.kind == "f"
 
 
-def compared(path: Path, stack: Any, threads: int, rounds: int, runtime: Any) -> dict[str, Any]:
-    """The figures of one model; without onnxruntime, ours."""
-    model = drawn(path)
-    start = time.perf_counter()
-    ours = nnc.from_onnx(model, stack)
-    found: dict[str, Any] = {"seconds to import, optimise, plan and bind": time.perf_counter() - start}
+def inputs_of(model: Any) -> dict[str, Any]:
+    """Arrays for the inputs of a model, drawn from one seed."""
     random = np.random.default_rng(1)
-    feeds = {i.name: random.standard_normal(i.shape).astype("float32") for i in ours.inputs}
-    one, theirs = np.asarray(ours(**feeds)), None
-    if runtime is not None:
-        options = runtime.SessionOptions()
-        options.intra_op_num_threads, options.log_severity_level = threads, 3
-        session = runtime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-        theirs = partial(session.run, None, feeds)
-        two = theirs()[0]
-        found["largest difference, of the largest element"] = float(np.abs(one - two).max() / np.abs(two).max())
-    return found | beside(lambda: ours(**feeds), theirs, rounds)
+    kept = {each.name for each in model.graph.initializer}
+    shapes = {
+        i.name: [d.dim_value for d in i.type.tensor_type.shape.dim] for i in model.graph.input if i.name not in kept
+    }
+    return {name: random.standard_normal(shape).astype("float32") for name, shape in shapes.items()}
+
+
+# --- sides: each in a process of its own -----------------------------------------------------------------
+
+
+def ours(path: Path, device: str, numerics: str, result: Path) -> None:
+    """Serve this library's program."""
+    made = {"numpy": nnc.NumPy, "cpu": nnc.CPU, "fast": partial(nnc.CPU, fast_math=True)}[device]()
+    lazy = nnc.lazy(made)
+    lazy = lazy.swap(optimiser=lazy.optimiser.with_numerics(numerics))
+    model = drawn(path)
+    feeds, start = inputs_of(model), time.perf_counter()
+    program = nnc.from_onnx(model, lazy)
+    seconds = time.perf_counter() - start
+    np.save(result, np.asarray(program(**feeds)))
+    serve(lambda: program(**feeds), seconds=seconds)
+
+
+def theirs(path: Path, threads: int, result: Path) -> None:
+    """Serve onnxruntime."""
+    runtime = peer("onnxruntime")
+    model = drawn(path)
+    feeds = inputs_of(model)
+    settings = runtime.SessionOptions()
+    settings.intra_op_num_threads, settings.log_severity_level = threads, 3
+    session = runtime.InferenceSession(model.SerializeToString(), settings, providers=["CPUExecutionProvider"])
+    np.save(result, session.run(None, feeds)[0])
+    serve(lambda: session.run(None, feeds))
+
+
+# --- both ------------------------------------------------------------------------------------------------
+
+
+def compared(path: Path, given: Any, has_peer: bool) -> dict[str, Any]:
+    """The figures of one model; without onnxruntime, ours."""
+    with tempfile.TemporaryDirectory() as folder:
+        names = ("ours", "onnxruntime") if has_peer else ("ours",)
+        results = {name: Path(folder) / f"{name}.npy" for name in names}
+        facts = ["--device", given.device, "--numerics", given.numerics, "--threads", str(given.threads)]
+        sides = {
+            name: Side([__file__, "--side", name, "--result", str(at), *facts, str(path)], given.threads)
+            for name, at in results.items()
+        }
+        found = {"seconds to import, optimise, plan and bind": sides["ours"].facts["seconds"]}
+        found |= in_turn(sides, 1 if given.smallest else given.rounds)
+        for side in sides.values():
+            side.end()
+        if has_peer:
+            one, two = (np.load(at) for at in results.values())
+            found["largest difference, of the largest element"] = float(np.abs(one - two).max() / np.abs(two).max())
+    return found
 
 
 def main() -> None:
@@ -81,7 +122,19 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--numerics", default="rounding")
+    parser.add_argument("--device", choices=("numpy", "cpu", "fast"), default="cpu")
+    parser.add_argument(
+        "--side", choices=("ours", "onnxruntime"), help="serve one side of one model, given by its path"
+    )
+    parser.add_argument("--result", type=Path, help="where the side writes its result")
     given = parser.parse_args()
+    if given.side:
+        (path,) = map(Path, given.models)
+        if given.side == "ours":
+            ours(path, given.device, given.numerics, given.result)
+        else:
+            theirs(path, given.threads, given.result)
+        return
     onnx = peer("onnx", "there are no networks to measure")
     if onnx is not None:
         measured(given, Path(onnx.__file__).parent / "backend" / "test" / "data" / "light")
@@ -89,37 +142,43 @@ def main() -> None:
 
 def measured(given: Any, folder: Path) -> None:
     """Print and write the table of the networks in a folder."""
-    runtime, lazy = peer("onnxruntime"), nnc.lazy()
-    lazy = lazy.swap(optimiser=lazy.optimiser.with_numerics(given.numerics))
-    names, rounds = ([SMALLEST], 1) if given.smallest else (given.models, given.rounds)
+    runtime = peer("onnxruntime")
+    names = [SMALLEST] if given.smallest else given.models
     found: dict[str, Any] = {}
-    with pinned(given.threads):
-        for path in sorted(folder.glob("light_*.onnx")):
-            name = path.stem.removeprefix("light_")
-            if not names or name in names:
-                found[name] = compared(path, lazy, given.threads, rounds, runtime)
-                print(f"{name}: {found[name]}", flush=True)
-    print(f"{given.threads} threads, batch 1")
+    for path in sorted(folder.glob("light_*.onnx")):
+        name = path.stem.removeprefix("light_")
+        if not names or name in names:
+            found[name] = compared(path, given, runtime is not None)
+            print(f"{name}: {found[name]}", flush=True)
+    print(f"{given.threads} threads, batch 1, device {given.device}, numerics {given.numerics}")
     table([row(name, each) for name, each in found.items()])
+    if runtime is not None:
+        ratios = [each["ratios"]["onnxruntime"] for each in found.values()]
+        print(f"geometric mean of the ratios: {statistics.geometric_mean(ratios):.3f}")
     kept = earlier("light_models", {})
     about: dict[str, Any] = {
         "python": platform.python_version(),
         "numpy": np.__version__,
         "onnxruntime": runtime and runtime.__version__,
-        "load average": os.getloadavg()[0],
+        "machine": nnc.CPU().library_setting,
     }
-    key = f"{given.threads} threads, {given.numerics}"
-    kept[key] = {**kept.get(key, {}), **found, "about": about, "rounds": rounds}
+    key = f"{given.threads} threads, {given.numerics}, {given.device}"
+    kept[key] = {**kept.get(key, {}), **found, "about": about, "rounds": given.rounds}
     write("light_models", json.dumps(kept, indent=1, sort_keys=True), smallest=given.smallest)
 
 
 def row(name: str, found: dict[str, Any]) -> dict[str, Any]:
     """A line of the table."""
-    told = {"ratio": "ratio", "ratio of the fastest": "of the fastest"}
-    told |= {"largest difference, of the largest element": "difference"}
     line = {"network": name, "import s": found["seconds to import, optimise, plan and bind"]}
-    line |= dict(zip(("ms", "onnxruntime ms"), found["milliseconds"], strict=False))
-    return line | {column: found[key] for key, column in told.items() if key in found}
+    line |= {f"{side} ms": ms for side, ms in found["milliseconds"].items()}
+    if found["ratios"]:
+        line |= {
+            "ratio": found["ratios"]["onnxruntime"],
+            "of the fastest": found["ratios of the fastest"]["onnxruntime"],
+        }
+    difference = found.get("largest difference, of the largest element")
+    line |= {} if difference is None else {"difference": difference}
+    return line | {"quiet": "yes" if found["is quiet"] else "no"}
 
 
 if __name__ == "__main__":

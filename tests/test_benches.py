@@ -79,4 +79,4 @@ def test_a_benchmark_says_how_it_is_run_and_runs_only_then(name: str) -> None:
 
 
 def test_what_benchmarks_share_is_told_of() -> None:
-    assert SHARED == ["costs.py", "jax_operators.py", "lstm.py", "measure.py"]
+    assert SHARED == ["apart.py", "costs.py", "jax_operators.py", "lstm.py", "measure.py"]
