@@ -115,11 +115,11 @@ def measured(given: Any, folder: Path) -> None:
 
 def row(name: str, found: dict[str, Any]) -> dict[str, Any]:
     """A line of the table."""
-    told = {"ratio": "ratio", "ratio of the fastest": "of the fastest"}
-    told |= {"largest difference, of the largest element": "difference"}
+    columns = {"ratio": "ratio", "ratio of the fastest": "of the fastest"}
+    columns |= {"largest difference, of the largest element": "difference"}
     line = {"network": name, "import s": found["seconds to import, optimise, plan and bind"]}
     line |= dict(zip(("ms", "onnxruntime ms"), found["milliseconds"], strict=False))
-    return line | {column: found[key] for key, column in told.items() if key in found}
+    return line | {column: found[key] for key, column in columns.items() if key in found}
 
 
 if __name__ == "__main__":
