@@ -3,9 +3,9 @@
 python bench/allocators.py [zoo] [PLACE ...] [--repeat 1] [--rows FILE] [--smallest]: prints a table each, and writes
 its part of bench/results/allocators.json by the name of the directory: a row an allocator, and what each made of each
 problem as [arena / bound, milliseconds]. Those whose time grows faster than the buffers are not asked about the largest
-problems: null. Each trial has ten minutes, in a process of its own: what fails is null, too, and told of. Rows are
-written to FILE as they come, and a rerun goes on from there. The same as ``python -m nnc_func bench allocators``, whose
-places these are. The smallest size is one plan, in a file.
+problems: null. Each trial has ten minutes, in a process of its own: what fails is null, too, and its error is printed.
+Rows are written to FILE as they come, and a rerun goes on from there. The same as ``python -m nnc_func bench
+allocators``, whose places these are. The smallest size is one plan, in a file.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from nnc_func.engine.comparing.trials import FAILURES, KEYS
 LIMIT = 600.0  # seconds of a trial
 
 
-def told(found: Comparison) -> dict[str, Any]:
+def summary(found: Comparison) -> dict[str, Any]:
     """What is kept of a comparison."""
     trials: dict[str, dict[str, Any]] = {name: {} for name in found.asked}
     for t in found.trials:
@@ -62,12 +62,12 @@ def measured(places: list[str], given: Any) -> None:
     """Compare on the problems of each place, and write the results after each."""
     results = earlier("allocators", {})
     asked = plans.allocators([plans.ALL])
-    with ExitStack() as held:
-        record = held.enter_context(Record(given.rows, KEYS)) if given.rows else None
+    with ExitStack() as files:
+        record = files.enter_context(Record(given.rows, KEYS)) if given.rows else None
         for where in places:
             conditions = Conditions(limit=LIMIT, record=record)
             found = compare(problems(where), asked, repeat=given.repeat, most=limits([]), conditions=conditions)
-            results[Path(where).name] = told(found)
+            results[Path(where).name] = summary(found)
             rows = [tuple(row.values()) for row in found.summary()]
             print(f"{where}: {len(found.problems)} problems\n{table(rows, tuple(found.summary()[0]))}\n", flush=True)
             failed = [t for t in found.trials if t.kind in FAILURES]

@@ -38,10 +38,10 @@ def chosen(model: Any, training: bool, most: float) -> tuple[int, int] | None:
 
 def row(name: str, training: bool, most: float) -> dict[str, Any]:
     """One network."""
-    model, told = models.get(name), f"{name}, training" if training else name
+    model, title = models.get(name), f"{name}, training" if training else name
     size = chosen(model, training, most)
     if size is None:
-        return {"network": told, "left out": f"more than {most} GB"}
+        return {"network": title, "left out": f"more than {most} GB"}
     stack = nnc.lazy()
     batch = size[0]
     program = stack.engine.compile(model.make(stack, batch, training, seed=0))
@@ -61,7 +61,7 @@ def row(name: str, training: bool, most: float) -> dict[str, Any]:
     del kept
     beyond, private = peak - stays, max(plan.private_bytes, default=0)
     return {
-        "network": told,
+        "network": title,
         "batch": batch,
         "largest, MB": size[1] / 1e6,
         "arena, MB": plan.arena_bytes / 1e6,

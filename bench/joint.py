@@ -139,16 +139,16 @@ def main() -> None:
     solver = peer("ortools")
     problems = [*generated(3, SIZES[:3]), *parts(["lenet-5"], (12,))] if given.smallest else None
     rows: list[dict[str, Any]] = earlier("joint", {"rows": []})["rows"] if given.names and not given.smallest else []
-    told: dict[str, int] = {}
+    totals: dict[str, int] = {}
     for name, problem in problems or chain(generated(GENERATED), parts(PARTS)):
         if given.names and not name.startswith(tuple(given.names)):
             continue
         rows = [row for row in rows if row["problem"] != name]
         rows.append(compared(name, problem, given.steps or 20_000, given.seconds, solver))
         known = [row["equal"] for row in rows if row.get("equal") is not None]
-        told = {"CP-SAT proves": len(known), "equal": sum(known), "ours proves": sum(row["proven"] for row in rows)}
-        report("joint", rows, smallest=given.smallest, all=told)  # written after each: it takes long
-    print(f"{told} of {len(rows)} (bars: 50, all of these equal)")
+        totals = {"CP-SAT proves": len(known), "equal": sum(known), "ours proves": sum(row["proven"] for row in rows)}
+        report("joint", rows, smallest=given.smallest, all=totals)  # written after each: it takes long
+    print(f"{totals} of {len(rows)} (bars: 50, all of these equal)")
 
 
 if __name__ == "__main__":

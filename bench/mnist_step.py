@@ -170,7 +170,7 @@ def measured(rounds: int, smallest: bool) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def told(found: dict[str, Any]) -> None:
+def print_figures(found: dict[str, Any]) -> None:
     """The figures, as a table."""
     print("ms a step       median  fastest")
     for name, seconds in found["median seconds a step"].items():
@@ -192,7 +192,7 @@ def main() -> None:
     given = parser.parse_args()
     with pinned(THREADS):
         found = measured(1 if given.smallest else given.rounds, given.smallest)
-    told(found)
+    print_figures(found)
     write("mnist_step", json.dumps(found, indent=1), smallest=given.smallest)
 
 

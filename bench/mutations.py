@@ -48,7 +48,7 @@ def _stop(*_: Any) -> None:
 
 def timed(mutation: Any, operator: Any) -> dict[str, Any] | None:
     """What became of a mutation; None where it changes nothing."""
-    told = {"mutation": str(mutation), "kind": mutation.kind}
+    row = {"mutation": str(mutation), "kind": mutation.kind}
     signal.signal(signal.SIGPROF, _stop)
     signal.setitimer(signal.ITIMER_PROF, LIMIT)
     try:
@@ -58,13 +58,13 @@ def timed(mutation: Any, operator: Any) -> dict[str, Any] | None:
             if found[-1] is None or found[-1].how:
                 break
     except OutOfTime:
-        return told | {"how": "", "nodes": 0, "seconds": LIMIT, "stopped": True}
+        return row | {"how": "", "nodes": 0, "seconds": LIMIT, "stopped": True}
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
     last = found[-1]
     if last is None:
         return None
-    return told | {"how": last.how, "nodes": last.nodes, "seconds": round(sum(f.seconds for f in found if f), 2)}
+    return row | {"how": last.how, "nodes": last.nodes, "seconds": round(sum(f.seconds for f in found if f), 2)}
 
 
 def verdicts(rule: Any, claims: bool) -> list[dict[str, Any]]:

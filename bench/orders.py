@@ -95,8 +95,8 @@ def problems(alone: Any, names: Iterable[str]) -> Iterator[tuple[str, bool, Orde
     for name in names:
         model = models.get(name)
         for training in (False, True)[: 1 + model.trains]:
-            told = f"{name}, training" if training else name
-            yield told, name in IRREGULAR, stack.engine.order_problem(model.make(stack, 1, training, seed=None))
+            title = f"{name}, training" if training else name
+            yield title, name in IRREGULAR, stack.engine.order_problem(model.make(stack, 1, training, seed=None))
 
 
 def measured(name: str, is_irregular: bool, problem: OrderProblem, search: Portfolio) -> dict[str, Any]:
@@ -283,16 +283,16 @@ def plans(names: Sequence[str], states: int, smallest: bool) -> None:
             rows = [row for row in rows if row["network"] != found["network"]] + [found]
             ratios = [row["ratio"] for row in rows]
             regular, irregular = ([r["time"] for r in rows if r["irregular"] == is_so] for is_so in (False, True))
-            told = {
+            totals = {
                 "mean": math.exp(sum(map(math.log, ratios)) / len(ratios)),
                 "worst": max(ratios),
                 "below 1": sum(ratio < 1 for ratio in ratios),  # a bound that does not hold
                 "regular": max(regular, default=0.0),
                 "irregular": max(irregular, default=0.0),
             }
-            report("order_plans", rows, smallest=smallest, all=told, bars=PLAN_BARS)
-    print("plans:", {k: round(v, 3) for k, v in told.items()}, "bars:", PLAN_BARS)
-    if told["below 1"]:
+            report("order_plans", rows, smallest=smallest, all=totals, bars=PLAN_BARS)
+    print("plans:", {k: round(v, 3) for k, v in totals.items()}, "bars:", PLAN_BARS)
+    if totals["below 1"]:
         raise SystemExit("a plan takes less than what is proven: a bound is wrong")
 
 

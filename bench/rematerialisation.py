@@ -88,18 +88,18 @@ def row(name: str, make: Any, part: float, strategy: str = "greedy") -> dict[str
         plan = engine.compile(graph)
     except PlanError as error:
         return {"graph": name, "strategy": strategy, "budget": part, "refused": str(error)}
-    told = plan.stats.recomputation
+    cost = plan.stats.recomputation
     return {
         "graph": name,
         "strategy": strategy,
         "budget": part,
         "MB without": takes / 1e6,
-        "MB": told.nbytes / 1e6,
-        "bytes": told.nbytes / takes,
-        "FLOPs": 1 + told.extra_flops / told.flops,
-        "seconds, estimated": 1 + told.extra_seconds / told.seconds,
-        "again": told.again,
-        "nodes": told.nodes,
+        "MB": cost.nbytes / 1e6,
+        "bytes": cost.nbytes / takes,
+        "FLOPs": 1 + cost.extra_flops / cost.flops,
+        "seconds, estimated": 1 + cost.extra_seconds / cost.seconds,
+        "again": cost.again,
+        "nodes": cost.nodes,
         "planning, s": time.process_time() - start,
     }
 
@@ -109,15 +109,15 @@ def beside_exact(name: str, make: Any, parts: Any, seconds: float) -> Iterator[d
     stack = nnc.lazy(nnc.Null())
     graph = make(stack)
     takes = footprint(stack.engine.compile(graph).plan)
-    held: list[RematerialisationProblem] = []
+    problems: list[RematerialisationProblem] = []
 
     def looking(problem: RematerialisationProblem, budget: int) -> Any:
-        held.append(problem)
+        problems.append(problem)
         return problem.base.sequence
 
     with suppress(PlanError):
         stack.engine.with_memory_budget(0, looking).compile(graph)
-    problem = held[0]
+    problem = problems[0]
     for part in parts:
         budget = int(part * takes)
         ours = simulated(problem, STRATEGIES["greedy"](problem, budget))

@@ -193,7 +193,7 @@ def measured(given: Any, runtime: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def told(found: dict[str, Any]) -> None:
+def print_figures(found: dict[str, Any]) -> None:
     """The figures, as tables."""
     names = ("ours", "onnxruntime")
     print(f"ResNet-50, batch {found['batch']}, {found['threads']} threads, numerics {found['numerics']}, bar {BAR}")
@@ -220,7 +220,7 @@ def main() -> None:
     given = parser.parse_args()
     with pinned(given.threads):
         found = measured(given, peer("onnxruntime"))
-    told(found)
+    print_figures(found)
     kept = earlier("resnet", {})
     kept[f"batch {given.batch}, {given.threads} threads, {given.numerics}"] = found
     write("resnet", json.dumps(kept, indent=1, sort_keys=True), smallest=given.smallest)

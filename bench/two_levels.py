@@ -131,8 +131,8 @@ def main() -> None:
     ratios = [each["moved / fewest"] for each in rows if each.get("moved / fewest")]
     if ratios:
         proven = sum(bool(each.get("proven")) for each in rows)
-        told = f"mean {statistics.mean(ratios):.4f}, worst {max(ratios):.4f}"
-        print(f"moved / fewest, of {len(ratios)} graphs, {proven} of them proven: {told}; the bar is {BAR}")
+        ratio = f"mean {statistics.mean(ratios):.4f}, worst {max(ratios):.4f}"
+        print(f"moved / fewest, of {len(ratios)} graphs, {proven} of them proven: {ratio}; the bar is {BAR}")
 
 
 if __name__ == "__main__":

@@ -29,6 +29,7 @@ from nnc_func.engine.allocators.exact.decision import (
     minimise,
 )
 from nnc_func.engine.allocators.exact.dives import Dives
+from nnc_func.engine.allocators.lowest_first import LowestFirst
 from nnc_func.engine.allocators.omnimalloc import OmniMalloc
 from nnc_func.engine.allocators.problems.generators import tiling
 from nnc_func.errors import PlanError
@@ -291,6 +292,19 @@ def test_dives_find_plans_and_nothing_else(problem: Problem) -> None:
         plan[known.buffers] = found * known.unit
         check(problem, plan.tolist(), least * known.unit)
     assert Dives(known, 1).lowered(least, 0, 200, Deadline(None))[0] is None
+
+
+def test_half_way_to_the_bound_is_asked_before_ranks_are_drawn() -> None:
+    problem = evolve(tiling(300, 9), capacity=None)
+    known, load = conflicts(problem), problem.max_load
+    size = arena_size(problem, LowestFirst()(problem))
+    found, nodes = Dives(known, 0).halved(size, load, 20 * len(problem), Deadline(None))
+    assert found is not None
+    plan = known.in_bytes(problem, found)
+    check(problem, plan.tolist(), arena_size(problem, plan))
+    assert nodes <= 20 * len(problem)
+    assert arena_size(problem, plan) - load < (size - load) / 10
+    assert Dives(known, 0).halved(load, load, 1000, Deadline(None)) == (None, 0)
 
 
 @pytest.mark.parametrize("seed", [1, 2])

@@ -25,8 +25,8 @@ from nnc_func.engine.allocators.peak_shaving import PeakShaving
 from nnc_func.engine.allocators.placement.cells import descent
 from nnc_func.engine.allocators.placement.costs import Costs
 from nnc_func.engine.allocators.placement.descents import Descents, loads, static_ranks
-from nnc_func.engine.allocators.portfolio import ENOUGH, Portfolio
-from nnc_func.engine.allocators.problems.generators import pinwheel, skewed, tiling, uniform
+from nnc_func.engine.allocators.portfolio import ENOUGH, SEARCHED, Portfolio, _Members
+from nnc_func.engine.allocators.problems.generators import lasting, pinwheel, skewed, tiling, uniform, waves
 from nnc_func.engine.allocators.problems.instances import problems as instances
 from nnc_func.engine.allocators.problems.instances import suites
 from nnc_func.engine.verifying.offsets import verify_offsets
@@ -39,27 +39,11 @@ WITHIN_ITS_MEANS = (
 SEARCHES = ("boxing", "branch_and_bound", "hill_climb", "local_search", "peak_shaving", "portfolio")
 
 
-def power_law(count: int, seed: int, exponent: float) -> Problem:
-    """Lives by Pareto's law, sizes of uniform logarithms."""
-    draw = np.random.default_rng(seed)
-    lives = np.minimum(2 + 4 * draw.pareto(exponent, count), 2.0 * count).astype(np.int64)
-    lower = draw.integers(0, 2 * count, count)
-    sizes = np.exp(draw.uniform(math.log(64), math.log(1 << 20), count)).astype(np.int64)
-    return Problem(sizes, lower, lower + lives, 1)
-
-
-def waves(count: int, seed: int) -> Problem:
-    """Buffers of a few sizes that start together, and die by chance."""
-    draw = np.random.default_rng(seed)
-    lower = 16 * draw.integers(0, count // 8 + 1, count)
-    return Problem(draw.choice([512, 4096, 65536], count), lower, lower + 1 + draw.geometric(1 / 40, count), 64)
-
-
 MADE: dict[str, Any] = {
     "uniform": uniform,
     "skewed": skewed,
-    "long and short": lambda count, seed: power_law(count, seed, 0.9),
-    "short": lambda count, seed: power_law(count, seed, 1.5),
+    "long and short": lambda count, seed: lasting(count, seed, 0.9),
+    "short": lambda count, seed: lasting(count, seed, 1.5),
     "waves": waves,
 }
 
@@ -144,6 +128,25 @@ def test_what_is_left_to_gain_may_be_worth_no_more_members(
     assert counts[1] < counts[-1]
 
 
+@pytest.mark.parametrize(("make", "count", "seed"), [(tiling, 1000, 567350), (tiling, 300, 9), (pinwheel, 301, 9)])
+def test_rectangles_are_put_together_as_well_as_who_climbs_for_as_long(make: Any, count: int, seed: int) -> None:
+    problem = evolve(make(count, seed), capacity=None)
+    start = time.process_time()
+    found = Portfolio()(problem)
+    took = time.process_time() - start
+    assert ratio(problem, found) <= ENOUGH * ratio(problem, HillClimb(steps=1 << 40, seconds=took)(problem))
+
+
+def test_what_a_default_takes_is_bounded_by_what_a_buffer_is_worth() -> None:
+    problem = evolve(tiling(300, 9), capacity=None)
+    costs = []
+    for worth in (None, 5.0):
+        members = _Members(problem, Portfolio(worth=worth))
+        members.excess = 0.1
+        costs.append(members.room)
+    assert costs == [300 * SEARCHED, 300 * 50.0]
+
+
 HARD = "minimalloc/challenging"
 
 
@@ -177,7 +180,7 @@ def test_nor_of_fifty_thousand(kind: str) -> None:
 
 
 def test_fifty_thousand_with_long_lives_take_what_is_alive() -> None:
-    problem = power_law(50_000, 3, 1.0)
+    problem = lasting(50_000, 3, 1.0)
     assert ratio(problem, PeakShaving()(problem)) > 1.05  # which was the only one to be asked
     assert ratio(problem, Portfolio()(problem)) <= 1.001
 

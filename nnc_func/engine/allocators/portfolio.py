@@ -15,22 +15,26 @@ from nnc_func.engine.allocators.best_fit import in_order
 from nnc_func.engine.allocators.deadlines import Deadline
 from nnc_func.engine.allocators.greedy import BUSIEST_FIRST, GREEDY_BY_BREADTH, GREEDY_BY_SIZE, Greedy
 from nnc_func.engine.allocators.outward_fit import OutwardFit
-from nnc_func.engine.allocators.placement.costs import of_node
+from nnc_func.engine.allocators.placement.costs import of_node, of_order
 from nnc_func.engine.allocators.placement.fits import first_fit
 from nnc_func.engine.allocators.problems.conversion import Integers
 
 if TYPE_CHECKING:
+    from nnc_func.engine.allocators.exact.dives import DivedPlans
+    from nnc_func.engine.allocators.local_search import RankSearch
     from nnc_func.engine.allocators.placement.costs import Costs
     from nnc_func.engine.allocators.placement.descents import Descents
 
 SMALL = 1024  # buffers up to which orders are searched
-DIVED, CLIMBED = (
-    512,
-    128,
-)  # up to which whether the bound does is asked in any case; and orders of first fit are searched
+CLIMBED = 128  # up to which orders of first fit are searched
 ENOUGH = 1.005  # of the bound: what is left is not worth the slower ones
 WORTH = 3  # steps a buffer from which on searches may spend them all
-DIVE, DEEP = 1.75, 16  # nodes a buffer of that question: in any case, and of a search
+DIVE, DEEPER, DEEP = 1.75, 4.0, 16.0  # nodes a buffer of whether the bound does: at least, at most, and of a search
+TRIED = 32  # orders of local search, where nobody says how many
+SEARCHED = 1000.0  # microseconds a buffer that a small problem is worth, where nobody says how much
+SHARE = 4  # a part of what is left of that: what a search has where others come after it
+FEWEST = 4  # orders of first fit that hill climbing tries of many buffers
+DIVES = 3  # nodes a buffer of some dives, at least
 ALLOWANCE = ((20_000, 100_000, 1_000_000), (1.0, 5.0, 10.0))  # of so many buffers so many seconds, where nobody says
 AFTER = 4  # a part of the seconds that are left: local search has no more where branch and bound comes after it
 MOST = 0.98  # of the time that is left
@@ -40,7 +44,6 @@ PARTLY = 14.0  # microseconds a buffer of branch and bound that has no time to p
 CHEAP = 5  # a part of the seconds: what takes more comes after branch and bound, which has plans in any case
 BESIDE = 0.2  # of a descent: another one beside it, of few buffers
 STARTED = 12.0  # microseconds a buffer until local search tries the first order of its own
-RANKED = 2.0  # microseconds a buffer of one order that local search tries
 AROUND, PEAKS = 1000, 8  # of shaving the best plan
 
 
@@ -73,17 +76,19 @@ class Portfolio:
     It stops at the lower bound. Each member's time is foretold from counts of buffers. One is asked if it has room in
     what is left of one second up to 20,000 buffers, of five for 100,000, and of ten for a million and more; where
     outward fit would leave none for lowest first, that comes first.
-    With fewer than three steps a buffer, the slower ones are asked where the others waste more than 0.5 %. Up to 512
-    buffers a short branch and bound asks whether the bound does. Up to 1,024 a local search spends the steps; where
-    there are three a buffer or more, longer branches and bounds have a part of them, and all members are asked; with
-    seconds all descents are tried side by side first, and branch and bound comes third, or, where the first two would
-    take more than a fifth, first: what it has no time to place descents do. Deterministic: it counts, and looks at the
-    clock only where `seconds` says so.
+    With fewer than three steps a buffer, the slower ones are asked where the others waste more than 0.5 %. Up to 1,024
+    buffers a short branch and bound asks whether the bound does. Then dives and local search have what is left of a
+    millisecond a buffer; of more buffers hill climbing has what is left. Where `steps` says so, local search spends
+    them instead, and where there are three a buffer or more, longer branches and bounds have a part of them, and all
+    members are asked. With seconds all descents are tried side by side first, and branch and bound comes third, or,
+    where the first two would take more than a fifth, first: what it has no time to place descents do. Deterministic: it
+    counts, and looks at the clock only where `seconds` says so.
 
     Attributes
     ----------
     steps
         That searches may take, where all else leaves something to gain: orders that are tried, or buffers placed.
+        None: as many as there is time for.
     seed
         Of the local search.
     seconds
@@ -101,7 +106,7 @@ class Portfolio:
 
     handles: ClassVar[frozenset[str]] = frozenset(FEATURES)
 
-    steps: int = field(default=32, kw_only=True)
+    steps: int | None = field(default=None, kw_only=True)
     seed: int = field(default=0, kw_only=True)
     seconds: float | None = field(default=None, kw_only=True)
     worth: float | None = field(default=None, kw_only=True)
@@ -115,7 +120,7 @@ class Portfolio:
             if best is not None:
                 if least <= attempt.above * bound or not members.have_room(attempt.cost):
                     continue
-                if not members.are_worth(attempt.cost, least / max(bound, 1) - 1):
+                if not members.are_worth(attempt.cost):
                     continue
             found = attempt.find([] if best is None else best)
             members.spent += attempt.cost
@@ -124,6 +129,7 @@ class Portfolio:
             needed = arena_size(problem, found)
             if best is None or needed < least:
                 best, least = found, needed
+                members.excess = least / max(bound, 1) - 1
             if least <= bound:
                 break
         assert best is not None
@@ -134,9 +140,11 @@ class _Members:
     """Whom a portfolio asks about one problem, one after the other, and what that has taken."""
 
     def __init__(self, problem: Problem, portfolio: Portfolio) -> None:
-        self.problem, self.steps, self.seed = problem, portfolio.steps, portfolio.seed
+        self.problem, self.seed = problem, portfolio.seed
+        self.steps = TRIED if portfolio.steps is None else portfolio.steps
         self.deadline, self.spent = Deadline(portfolio.seconds), 0.0
-        self.count = len(problem)
+        self.count, self.excess = len(problem), math.inf  # of the best plan above the bound, as a part of it
+        self.chooses = portfolio.steps is None and portfolio.seconds is None
         self.worth = math.inf if portfolio.worth is None else portfolio.worth
         self.searches = self.steps >= WORTH * self.count
         self.hurries = self.searches and portfolio.seconds is not None
@@ -167,9 +175,15 @@ class _Members:
         """Whether a member of a cost may be asked yet."""
         return self.spent + cost <= self.allowance and cost <= 1e6 * self.deadline.left
 
-    def are_worth(self, cost: float, excess: float) -> bool:
-        """Whether one of a cost may be asked where the best so far is above the bound by such a part of it."""
-        return self.spent + cost <= 100 * excess * self.worth * self.count
+    def are_worth(self, cost: float) -> bool:
+        """Whether one of a cost may be asked for what the best so far is above the bound."""
+        return self.spent + cost <= 100 * self.excess * self.worth * self.count
+
+    @property
+    def room(self) -> float:
+        """Microseconds that searches of few buffers may still take, where nobody says how many steps."""
+        worth = min(SEARCHED, 100 * self.excess * self.worth) * self.count
+        return min(self.allowance, worth) - self.spent
 
     def __iter__(self) -> Iterator[Attempt]:
         """What to try."""
@@ -237,8 +251,9 @@ class _Members:
             yield self._lowest("WAT")
         if not self.hurries:
             yield self._lowest("TWA", above=self.above)
-        if self.count <= DIVED and not self.searches:
-            yield self._dive(DIVE)
+        if not self.searches:
+            nodes = self.room / SHARE / (self.node * self.count) if self.chooses else DIVE
+            yield self._dive(min(max(nodes, DIVE), DEEPER))
         if self.problem.uses is None:
             yield self._of(_backwards, IN_ORDER * self.count, self.above)
         if not self.is_plain:
@@ -253,8 +268,56 @@ class _Members:
         steps, seconds = self._part()
         if not self.is_plain and not self.searches:
             steps *= HARDER
-        cost = (STARTED if seconds is not None else RANKED * steps) * self.count  # with seconds it ends by itself
-        yield self._of(LocalSearch(steps=steps, seed=self.seed, seconds=seconds), cost, self.above)
+        cost = STARTED * self.count if seconds is not None else steps * of_order(self.count)  # with a clock it ends
+        if self.chooses and self.problem.pins is None:
+            yield from self._race()
+        else:
+            yield self._of(LocalSearch(steps=steps, seed=self.seed, seconds=seconds), cost, self.above)
+
+    def _race(self) -> Iterator[Attempt]:
+        """Dives have a half of what is left, local search a quarter, and then whoever made the plan smaller last."""
+        yield self._dives(self.room / 2)
+        excess = self.excess
+        yield self._local(self.room / 2)
+        yield self._local(self.room) if self.excess < excess else self._dives(self.room)
+
+    def _local(self, room: float) -> Attempt:
+        """Local search for so many microseconds, from where it was."""
+
+        def found(best: Plan) -> Plan | None:
+            if self.ranks is None:
+                return None
+            self.ranks.run(steps, 0, Deadline(None))
+            return self.ranks.plan()
+
+        each = of_order(self.count)
+        steps = max(int(room / each), TRIED)
+        return Attempt(steps * each, found, self.above)
+
+    @cached_property
+    def ranks(self) -> RankSearch | None:
+        """Local search; None where there is none of so many bytes."""
+        from nnc_func.engine.allocators.local_search import RankSearch
+
+        return RankSearch.of(self.problem, self.seed)
+
+    def _dives(self, room: float) -> Attempt:
+        """Dives for so many microseconds, from where they were."""
+
+        def found(best: Plan) -> Plan | None:
+            size, bound = arena_size(self.problem, best), lower_bound(self.problem)
+            return self.dived.lowered(size, bound, steps, Deadline(None))[0]
+
+        steps = max(int(room / self.node), DIVES * self.count)
+        return Attempt(steps * self.node, found, self.above)
+
+    @cached_property
+    def dived(self) -> DivedPlans:
+        """Dives, and their ranks so far."""
+        from nnc_func.engine.allocators.exact.decision import without_windows
+        from nnc_func.engine.allocators.exact.dives import DivedPlans
+
+        return DivedPlans(without_windows(self.problem))
 
     def _part(self) -> tuple[int, float | None]:
         """Of the steps and seconds that are left, what a search may have that others may come after."""
@@ -274,7 +337,10 @@ class _Members:
             steps, left = int(nodes * self.count) + 1, self.deadline.seconds
             if self.searches:
                 steps = min(steps, max(self.steps // 2, 1))
-            problem, seconds = without_windows(self.problem), None if left is None else left * MOST
+            seconds = left
+            if left is not None:  # where that is more than it is likely to take, others may find more in it
+                seconds = left * MOST if 1e6 * left < DEEP * self.node * self.count else left / SHARE
+            problem = without_windows(self.problem)
             answer = decide(problem, lower_bound(problem), steps=steps, seconds=seconds)
             return None if isinstance(answer, Infeasible) else answer.offsets
 
@@ -310,10 +376,15 @@ class _Members:
         """The best plan made better where it is worst."""
         if not self.is_plain or self.problem.uses is not None:
             return
+        from nnc_func.engine.allocators.hill_climb import HillClimb
         from nnc_func.engine.allocators.peak_shaving import PeakShaving
 
-        peaks = self.steps if self.searches else PEAKS
-        cost = 2 * AROUND * self.costs.fit / max(1, self.count)
+        fit = self.costs.fit
+        steps = int(min(self.room * (1 - 1 / SHARE) / fit, self.count)) if self.chooses else 0
+        if steps >= FEWEST:
+            yield self._of(HillClimb(steps=steps, seed=self.seed), steps * fit, self.above)
+        cost = 2 * AROUND * fit / self.count  # of one peak
+        peaks = self.steps if self.searches else min(PEAKS, max(1, int(self.room / cost)))
         yield Attempt(
             cost * min(peaks, PEAKS),
             lambda best: PeakShaving(enough=1.0, around=AROUND, steps=peaks, seconds=self.deadline.seconds).shaved(

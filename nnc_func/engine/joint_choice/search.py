@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from attrs import frozen
 
-from nnc_func.engine.allocators.portfolio import Portfolio
+from nnc_func.engine.allocators.portfolio import TRIED, Portfolio
 from nnc_func.engine.allocators.problems.problem import Problem
 from nnc_func.engine.joint_choice.choice import Choice, Run, arena, cost
 from nnc_func.engine.joint_choice.completion import completed
@@ -66,7 +66,7 @@ class JointSearch:
 
 def within_a_second(problem: Problem) -> Sequence[int]:
     """Places many buffers, by the default allocator."""
-    return [*map(int, Portfolio()(problem))]
+    return [*map(int, Portfolio(steps=TRIED)(problem))]
 
 
 class _Search:

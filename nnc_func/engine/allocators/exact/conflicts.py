@@ -53,6 +53,12 @@ class Conflicts:
     def __len__(self) -> int:
         return len(self.buffers)
 
+    def in_bytes(self, problem: Problem, offsets: Integers) -> Integers:
+        """The offsets of all buffers of the problem, in bytes, given those of these, in units."""
+        found = np.zeros(len(problem), np.int64) if problem.pins is None else np.maximum(problem.pins, 0)
+        found[self.buffers] = offsets * self.unit
+        return found
+
     @cached_property
     def members(self) -> tuple[Integers, Integers, Integers]:
         """Those alive in each section, one section after another; where each starts, and the end; how many they are."""

@@ -14,12 +14,12 @@ from attrs import evolve, field, frozen
 from nnc_func.engine.allocators.base import arena_size, lower_bound
 from nnc_func.engine.allocators.deadlines import Deadline
 from nnc_func.engine.allocators.exact.completion import REST, Completion
-from nnc_func.engine.allocators.exact.conflicts import Conflicts, conflicts
-from nnc_func.engine.allocators.exact.dives import Dives
+from nnc_func.engine.allocators.exact.conflicts import conflicts
+from nnc_func.engine.allocators.exact.dives import DivedPlans
 from nnc_func.engine.allocators.exact.ranking import Ranking, by_rank
 from nnc_func.engine.allocators.exact.search import Search, fewest_candidates, least_slack, lowest_floor
 from nnc_func.engine.allocators.local_search import RankSearch
-from nnc_func.engine.allocators.placement.costs import of_node
+from nnc_func.engine.allocators.placement.costs import of_node, of_order
 from nnc_func.engine.allocators.placement.fits import first_fit
 from nnc_func.engine.allocators.problems.conversion import Integers
 from nnc_func.engine.allocators.problems.fields import FREE
@@ -30,6 +30,7 @@ from nnc_func.errors import PlanError
 FIRST = 1  # of the turns of exact searches: before it local search has none
 DIVE = 16  # nodes for each buffer that the first question may take, of whether the lower bound does
 DIVES = 8  # nodes for each buffer that are left, or were spent in vain, from which on dives are tried
+LOCALLY = 4  # times the microseconds of a turn that local search may take in it
 START = 10  # the part of a budget that local search has before all else
 STEPS = 100_000  # of a search, if nothing is said: half a minute or so for a few hundred buffers
 HURRIED = (lowest_floor, "TWA")  # where time is over before all have a place: what is in the way of others comes last
@@ -133,8 +134,8 @@ def decide(problem: Problem, capacity: int, *, steps: int = STEPS, seconds: floa
     Parameters
     ----------
     steps
-        How many buffers may be placed in all, and orders be tried by local search, which take about as long; the best
-        of a problem need as many as there are buffers.
+        How many buffers may be placed in all, and orders be tried by local search; the best of a problem need as many
+        as there are buffers.
     seconds
         Of processor time.
 
@@ -165,7 +166,7 @@ def decide(problem: Problem, capacity: int, *, steps: int = STEPS, seconds: floa
         if found is None:
             known = False
             if rest.offsets is not None:
-                found = _in_bytes(rest.conflicts, reduced.problem, rest.offsets)
+                found = rest.conflicts.in_bytes(reduced.problem, rest.offsets)
         if found is None:
             complete = False
         else:
@@ -182,9 +183,11 @@ def _searched(
     if lower_bound(problem) > capacity:
         return False, 0
     if not len(known):
-        return _in_bytes(known, problem, known.sizes), 0
+        return known.in_bytes(problem, known.sizes), 0
     limit, nodes = 2 * len(known) + 64, 0  # the first one is often right at once, or goes wrong early
-    hurries = deadline.left < 1e-6 * len(known) * of_node(int(known.alive.sum()))
+    node = of_node(int(known.alive.sum()))
+    hurries = deadline.left < 1e-6 * len(known) * node
+    orders = min(1.0, LOCALLY * node / of_order(len(known)))  # that local search may try for each node of a turn
     rankings: dict[str, Ranking] = {}
     local: RankSearch | None = None
     turn = 0
@@ -199,14 +202,14 @@ def _searched(
         if found is False:
             return False, nodes
         if not isinstance(found, bool) and found is not None:
-            return _in_bytes(known, problem, found), nodes
+            return known.in_bytes(problem, found), nodes
         rest.place(search)
         if search.nodes < most:  # time is over, but for the descents
             return None, nodes
         if turn == FIRST:
             local = _local_search(problem)
         if local is not None and turn % len(PORTFOLIO) == FIRST:
-            nodes += local.run(min(limit, steps - nodes), capacity, deadline)
+            nodes += local.run(min(int(orders * limit), steps - nodes), capacity, deadline)
             if local.best <= capacity:
                 return np.asarray(local.plan(), np.int64), nodes
         if nodes >= steps or deadline.is_over:
@@ -221,12 +224,6 @@ def _local_search(problem: Problem) -> RankSearch | None:
     if pinned or problem.gaps or not isinstance(problem.alignment, int):
         return None
     return RankSearch.of(problem, 0)
-
-
-def _in_bytes(known: Conflicts, problem: Problem, found: Integers) -> Integers:
-    offsets = np.zeros(len(problem), np.int64) if problem.pins is None else np.maximum(problem.pins, 0)
-    offsets[known.buffers] = found * known.unit
-    return offsets
 
 
 def minimise(
@@ -283,7 +280,7 @@ class _Ladder:
         self.offsets = _first(problem) if start is None else start
         self.size = arena_size(problem, list(self.offsets))
         self.nodes = 0
-        self.dives: Dives | None = None
+        self.plans: DivedPlans | None = None
 
     def climb(self, steps: int, seconds: float | None) -> Result:
         deadline, is_hard = Deadline(seconds), not self.is_new  # whoever has a plan has asked for the bound
@@ -326,17 +323,11 @@ class _Ladder:
         """Look for smaller plans by dives, of which ranks are kept from one time to the next."""
         if self.decide is not decide or self.lower >= self.size:
             return
-        reduced = merged(self.problem)
-        known = self.dives.conflicts if self.dives else conflicts(reduced.problem)
-        self.dives = self.dives or Dives(known, 0)
-        size, bound = -(-self.size // known.unit), -(-self.lower // known.unit)
-        found, nodes = self.dives.lowered(size, bound, steps, deadline)
+        self.plans = self.plans or DivedPlans(self.problem)
+        plan, nodes = self.plans.lowered(self.size, self.lower, steps, deadline)
         self.nodes += nodes
-        if found is not None:
-            plan = _in_bytes(known, reduced.problem, found)[reduced.stands_for]
-            needed = arena_size(self.problem, plan)
-            if needed < self.size:
-                self.offsets, self.size = tuple(plan.tolist()), needed
+        if plan is not None and (needed := arena_size(self.problem, plan)) < self.size:
+            self.offsets, self.size = tuple(plan), needed
 
     def _search_locally(self, steps: int, deadline: Deadline) -> None:
         """Start from what local search finds, where it takes less."""

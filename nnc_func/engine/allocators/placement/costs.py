@@ -11,11 +11,17 @@ from nnc_func.engine.allocators.problems.problem import Problem
 ROUNDS = 10  # of a descent in cells, for each buffer that is alive at one time
 ROUND = 30.0  # microseconds
 NODE, CROWDED = 24.0, 0.0016  # microseconds a buffer that branch and bound places, and for each alive at each time
+RANKED, SPREAD = 0.25, 0.0007  # microseconds a buffer of one order that local search tries, and for each other buffer
 
 
 def of_node(alive: float) -> float:
     """Microseconds of a buffer that branch and bound places, which looks at all that are alive at each time."""
     return NODE + CROWDED * alive
+
+
+def of_order(count: int) -> float:
+    """Microseconds of one order of so many buffers that local search tries, beside others."""
+    return (RANKED + SPREAD * count) * count
 
 
 @frozen
@@ -63,7 +69,7 @@ class Costs:
     @property
     def busiest(self) -> float:
         """Of first fit at the busiest step each time."""
-        return self.fit + (8 + 0.03 * self.count) * self.count
+        return self.fit + (12 + 0.0017 * self.count) * self.count
 
     @property
     def one_by_one(self) -> float:

@@ -1,4 +1,4 @@
-"""Problems to measure allocators on, of a seed: two kinds whose optimum is known, three that are drawn.
+"""Problems to measure allocators on, of a seed: two kinds whose optimum is known, five that are drawn.
 
 `tiling` and `pinwheel` are cut out of one rectangle, so that a plan without any gap exists: the optimum is the
 capacity, which is the max load at each step. Their idea is omnimalloc's, 2026.
@@ -173,3 +173,45 @@ def concurrent(count: int, seed: int = 0, streams: int = 2, meeting: float = 0.0
     shape = (count, streams)
     uses = Uses(*(np.array([row[k] for row in rows], np.int64).reshape(shape) for k in (3, 4)))
     return Problem([r[0] for r in rows], [r[1] for r in rows], [r[2] for r in rows], 1, uses)
+
+
+def lasting(count: int, seed: int = 0, exponent: float = 0.9) -> Problem:
+    """Lives by Pareto's law: a few buffers live as long as all else. Sizes of uniform logarithms, any time to start.
+
+    Raises
+    ------
+    PlanError
+        Less than no buffers.
+
+    Examples
+    --------
+    >>> problem = lasting(1000)
+    >>> lives = problem.upper - problem.lower
+    >>> bool(lives.max() > 20 * lives.mean())
+    True
+    """
+    _at_least(count, 0)
+    draw = np.random.default_rng(seed)
+    lives = np.minimum(2 + 4 * draw.pareto(exponent, count), 2.0 * count).astype(np.int64)
+    lower = draw.integers(0, max(1, 2 * count), count)
+    sizes = np.exp(draw.uniform(math.log(64), math.log(1 << 20), count)).astype(np.int64)
+    return Problem(sizes, lower, lower + lives, 1)
+
+
+def waves(count: int, seed: int = 0) -> Problem:
+    """Buffers of three sizes that start together, at one in sixteen steps, and die by chance.
+
+    Raises
+    ------
+    PlanError
+        Less than no buffers.
+
+    Examples
+    --------
+    >>> sorted(set(waves(1000).sizes.tolist()))
+    [512, 4096, 65536]
+    """
+    _at_least(count, 0)
+    draw = np.random.default_rng(seed)
+    lower = 16 * draw.integers(0, count // 8 + 1, count)
+    return Problem(draw.choice([512, 4096, 65536], count), lower, lower + 1 + draw.geometric(1 / 40, count), 64)

@@ -13,13 +13,14 @@ from pathlib import Path
 
 from attrs import evolve
 
-from nnc_func.engine.allocators.problems.generators import concurrent, pinwheel, skewed, tiling, uniform
+from nnc_func.engine.allocators.problems.generators import concurrent, lasting, pinwheel, skewed, tiling, uniform, waves
 from nnc_func.engine.allocators.problems.problem import Problem
 from nnc_func.engine.naming import unknown
 from nnc_func.errors import PlanError
 
 GENERATORS: Mapping[str, Callable[[int, int], Problem]] = {
-    "concurrent": concurrent, "pinwheel": pinwheel, "skewed": skewed, "tiling": tiling, "uniform": uniform,
+    "concurrent": concurrent, "lasting": lasting, "pinwheel": pinwheel, "skewed": skewed, "tiling": tiling,
+    "uniform": uniform, "waves": waves,
 }  # fmt: skip
 VARIABLE = "NNC_DATA"  # folders, with what stands between those of PATH
 SUFFIXES = (".csv", ".json", ".pickle")
