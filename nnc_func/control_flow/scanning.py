@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from nnc_func.control_flow.blocks import Blocks
-from nnc_func.control_flow.carries import Carry, Growing, alike, integer, is_held
+from nnc_func.control_flow.carries import Carry, Growing, integer, is_held
 from nnc_func.control_flow.checkpoints import Checkpoint, spelled
 from nnc_func.control_flow.messages import check_body, leaves_of, pair, traced_always, whose
 from nnc_func.control_flow.slices import Slices, back
@@ -280,7 +280,7 @@ class _Scan:
             found = self.carry.after(after)
             rows, self.outputs = leaves_of(output, "an output", self.told)
             numbers[:] = [*map(is_held, found, before)]
-            return [*map(alike(self.stack), found, before), *rows]
+            return [*self.carry.held(found, before), *rows]
 
         symbols = frozenset((self.growing or {}).values())
         given = [*before, *slices]
