@@ -18,6 +18,8 @@ from nnc_func.aval import Aval
 from nnc_func.body import Body
 from nnc_func.body_builder import BodyBuilder
 from nnc_func.facets.batching import Application
+from nnc_func.facets.dims import known
+from nnc_func.facets.dtypes import INT64
 from nnc_func.graph.bodies import abstract
 from nnc_func.graph.leaves import CONSTANT
 from nnc_func.graph.ops.cut_bodies import aval_of
@@ -169,8 +171,34 @@ def along_rows(call: Application, mask: Any, rank: int) -> Any:
     return call.o.reshape(mask, shape=(call.size, *(1,) * rank)) if rank else mask
 
 
+def never_empty(o: Any, x: Any, extent: Any, axis: int = 0) -> Any:
+    """The tensor, with one more slice of zeros behind it along an axis whose extent may be 0.
+
+    Parameters
+    ----------
+    extent
+        Of the axis; where it is known, it is 1 at least, and nothing is added.
+    """
+    if known(extent):
+        return x
+    rank = len(x.shape)
+    return o.pad(x, widths=((0, 0),) * axis + ((0, 1),) + ((0, 0),) * (rank - axis - 1))
+
+
+def first_row(call: Application, mask: Any) -> Any:
+    """The number of the first row for which the mask is true; 0 where there is none."""
+    o = call.o
+    return o.argmax(never_empty(o, o.cast(mask, dtype=INT64), call.size), axis=0, keepdims=False)
+
+
 def filled(call: Application, x: Any, row: Any) -> Any:
-    """A batch of equal rows: of row number `row` of another; it has no derivative."""
+    """A batch of equal rows: of row number `row` of another; it has no derivative.
+
+    Where the number of rows is not known, and may be 0, there is no one row to take: it is taken once for each row.
+    """
+    o = call.o
+    if not known(call.size):
+        return o.stop_gradient(o.take(x, o.broadcast_to(o.reshape(row, shape=(1,)), shape=(call.size,)), axis=0))
     one = call.o.take(x, row, axis=0)
     shape = tuple(one.shape)
     spread = call.o.broadcast_to(call.o.reshape(one, shape=(1, *shape)), shape=(call.size, *shape))

@@ -13,7 +13,7 @@ from typing import Any
 from attrs import evolve
 
 from nnc_func.aval import Aval
-from nnc_func.batching.bodies import BatchedBody, along_rows, avals_of_rows, read_by, replaced
+from nnc_func.batching.bodies import BatchedBody, along_rows, avals_of_rows, first_row, never_empty, read_by, replaced
 from nnc_func.body import Body
 from nnc_func.body_builder import BodyBuilder
 from nnc_func.facets import batching
@@ -93,7 +93,7 @@ def _wrong(call: Application, index: Any) -> Any:
 def _refused(call: Application, index: Any) -> Any:
     """One index for all rows: the first that names no body, or 0."""
     o, wrong = call.o, _wrong(call, index)
-    first = o.take(index, o.argmax(o.cast(wrong, dtype="int64"), axis=0, keepdims=False), axis=0)
+    first = o.take(never_empty(o, index, call.size), first_row(call, wrong), axis=0)
     return o.where(o.any(wrong, axis=None, keepdims=False), first, o.zeros_like(first))
 
 
@@ -104,7 +104,7 @@ def _where_chosen(call: Application, chosen: Any, body: Body, found: BatchedBody
     range, is computed only if a row chooses it.
     """
     o, reads = call.o, read_by(body)
-    row = o.argmax(o.cast(chosen, dtype="int64"), axis=0, keepdims=False)
+    row = first_row(call, chosen)
     some = o.any(chosen, axis=None, keepdims=False)
     avals = avals_of_rows(call)[1:]
     dtypes = dtypes_in(body, tuple([a.dtype for a in avals]))

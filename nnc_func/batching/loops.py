@@ -18,6 +18,8 @@ from nnc_func.batching.bodies import (
     BatchedBody,
     avals_of_rows,
     filled,
+    first_row,
+    never_empty,
     read_by,
     replaced,
 )
@@ -180,7 +182,7 @@ class Apart:
     @cached_property
     def one(self) -> Any:
         """The number of a row that goes at least once, where there is one."""
-        return self.o.argmax(self.o.cast(self.begins, dtype=np.dtype("int64")), axis=0, keepdims=False)
+        return first_row(self.call, self.begins)
 
     @cached_property
     def times(self) -> Any:
@@ -204,7 +206,7 @@ class Apart:
                     self.call, self.call.args[n], self.one
                 )  # fmt: skip
             return o.stop_gradient(self.call.spread(n))
-        whole, row = form.by_time(n), form.avals[n].shape
+        whole, row = never_empty(o, form.by_time(n), form.most), form.avals[n].shape
         batched = self.call.is_batched[n]
         if self.reverse:
             at = o.subtract(o.sum(o.cast(self.times, dtype=np.dtype("int64")), axis=(0,), keepdims=False), self.ones())
@@ -217,9 +219,6 @@ class Apart:
                 first = o.take(whole, at, axis=0)
             return o.stop_gradient(replaced(self.call, self.begins, first, self.one))
         rank = len(whole.shape)
-        if not known(form.most):  # it may be that there is no first slice
-            widths = ((0, 1), *((0, 0),) * (rank - 1))
-            whole = o.pad(whole, widths=widths)
         first = o.slice(whole, starts=(0,) * rank, stops=(1, *whole.shape[1:]), steps=(1,) * rank)
         first = o.reshape(first, shape=tuple(whole.shape[1:]))
         if batched:
@@ -257,7 +256,7 @@ class Apart:
         if self.conditional:
             carries["any"] = o.any(self.begins, axis=None, keepdims=False)
         if form.has_count_of_rows:
-            longest = o.max(self.count, axis=None, keepdims=False)
+            longest = o.max(never_empty(o, self.count, call.size), axis=None, keepdims=False)
             count = () if self.conditional else (longest,)
             if self.is_counted_inside:
                 same["count"] = self.count

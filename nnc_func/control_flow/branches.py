@@ -19,6 +19,7 @@ from nnc_func.control_flow.tracing import SCALARS, TracedBody, aval_of, tensor_o
 from nnc_func.engine.effects import ordered
 from nnc_func.errors import DTypeError, OperatorError
 from nnc_func.facets.dims import is_computing
+from nnc_func.facets.dtypes import holds
 from nnc_func.graph.ops.branch import branch
 from nnc_func.graph.ops.silent_bodies import only_asks
 from nnc_func.graph.ops.unary import cast
@@ -123,24 +124,24 @@ def chosen(
     tensors = [stack.asarray(x) if type(x) in SCALARS else tensor_of(stack, x) for x in leaves]
     avals = [aval_of(stack, stack.carrier(x)) for x in tensors]
     bodies: dict[str, TracedBody] = {}
-    weak: dict[str, list[bool]] = {}
+    numbers: dict[str, list[Any]] = {}
     made: Structure | None = None
 
     for which, f in functions.items():
-        numbers: list[bool] = []
+        numbers[which] = []
         found: list[Structure] = []
 
         def flat(
-            given: list[Any], f: Any = f, numbers: list[bool] = numbers, found: list[Structure] = found
+            given: list[Any], f: Any = f, own: list[Any] = numbers[which], found: list[Structure] = found
         ) -> list[Any]:
             with traced_always(f"all branches of {name} are traced, whether they are taken or not"):
                 made_of = f(*structure.build(given))
             results, shape = leaves_of(made_of, "a result", whose(name, f))
             found.append(shape)
-            numbers[:] = [type(leaf) in SCALARS for leaf in results]
+            own[:] = [leaf if type(leaf) in SCALARS else None for leaf in results]
             return results
 
-        bodies[which], weak[which] = traced(stack, flat, avals, whole=True, effects=True, in_stages=True), numbers
+        bodies[which] = traced(stack, flat, avals, whole=True, effects=True, in_stages=True)
         if made is not None and found[0] != made:
             first, one = next(iter(functions.items()))
             raise OperatorError(
@@ -159,14 +160,14 @@ def chosen(
             )
         from nnc_func.control_flow.branch_stages import as_loops  # few have such loops
 
-        dtypes = _dtypes(name, bodies, weak, made, told)
+        dtypes = _dtypes(name, bodies, numbers, made, told)
         return made.build(as_loops(stack, name, index, functions, operands, bodies, dtypes))
     given, default = [Tensor(stack, x) for x in captured.values()], "default" in functions
     if not any(body.has_effects for body in bodies.values()):
-        aligned = _aligned(name, bodies, weak, made, [*captured], told)
+        aligned = _aligned(name, bodies, numbers, made, [*captured], told)
         return made.build([*stack.bind(branch, index, *tensors, *given, bodies=aligned, default=default)])
     in_turn = {which: body.carrying(token=True) for which, body in bodies.items()}
-    aligned = _aligned(name, in_turn, weak, made, [*captured], told)
+    aligned = _aligned(name, in_turn, numbers, made, [*captured], told)
 
     def after(token: Tensor) -> tuple[list[Tensor], Tensor]:
         *found, last = stack.bind(branch, index, *tensors, token, *given, bodies=aligned, default=default)
@@ -184,12 +185,18 @@ def _grow_apart(bodies: dict[str, TracedBody]) -> bool:
 
 
 def _dtypes(
-    name: str, bodies: dict[str, TracedBody], weak: dict[str, list[bool]], made: Structure, told: dict[str, str]
+    name: str, bodies: dict[str, TracedBody], numbers: dict[str, list[Any]], made: Structure, told: dict[str, str]
 ) -> list[Any]:
-    """The dtypes of the results: a Python number takes that which others have there."""
+    """The dtypes of the results: a Python number takes that which others have there, if that holds it.
+
+    Parameters
+    ----------
+    numbers
+        For each function the results that are Python numbers; None for others.
+    """
     wanted = []
     for n, path in enumerate(made.paths):
-        typed = {which: body.avals[n] for which, body in bodies.items() if not weak[which][n]}
+        typed = {which: body.avals[n] for which, body in bodies.items() if numbers[which][n] is None}
         avals = typed or {which: body.avals[n] for which, body in bodies.items()}
         which, aval = next(iter(avals.items()))
         for other, its in typed.items():
@@ -198,18 +205,25 @@ def _dtypes(
                     f"branches of {name} give alike: the result{at(path)} is {aval.dtype} in {which}, {its.dtype} in "
                     f"{other}; cast one: x.astype({aval.dtype.name!r}){told[other]}"
                 )
+        for other, body in bodies.items() if typed else ():
+            number, own = numbers[other][n], body.avals[n].dtype
+            if number is not None and not holds(aval.dtype, number):
+                raise OperatorError(
+                    f"branches of {name} give alike: the result{at(path)} is {aval.dtype} in {which}, and {number!r} "
+                    f"in {other}, which is {own}; cast the tensor: x.astype({own.name!r}){told[other]}"
+                )
         dtypes = [its.dtype for its in avals.values()]
         wanted.append(aval.dtype if typed else np.result_type(*dtypes))
     return wanted
 
 
 def _aligned(
-    name: str, bodies: dict[str, TracedBody], weak: dict[str, list[bool]], made: Structure, captured: list[int],
+    name: str, bodies: dict[str, TracedBody], numbers: dict[str, list[Any]], made: Structure, captured: list[int],
     told: dict[str, str],
 ) -> tuple[Body, ...]:  # fmt: skip
     """The bodies with the same operands and results: a Python number takes the dtype that others have there."""
     for n, path in enumerate(made.paths):
-        typed = [which for which in bodies if not weak[which][n]] or [*bodies]
+        typed = [which for which in bodies if numbers[which][n] is None] or [*bodies]
         shape = bodies[typed[0]].avals[n].shape
         for other, body in bodies.items():
             if body.avals[n].shape != shape:
@@ -217,7 +231,7 @@ def _aligned(
                     f"branches of {name} give alike: the result{at(path)} is {shape} in {typed[0]}, "
                     f"{body.avals[n].shape} in {other}; broadcast one{told[other]}"
                 )
-    wanted = _dtypes(name, bodies, weak, made, told)
+    wanted = _dtypes(name, bodies, numbers, made, told)
     found = []
     for body in bodies.values():
         builder = BodyBuilder()

@@ -16,7 +16,7 @@ from nnc_func.aval import Aval
 from nnc_func.body import Body
 from nnc_func.body_builder import BodyBuilder
 from nnc_func.control_flow.branches import chosen
-from nnc_func.control_flow.carries import Carry, alike, integer, truth_value
+from nnc_func.control_flow.carries import Carry, integer, truth_value
 from nnc_func.control_flow.growing import value_now
 from nnc_func.control_flow.host import decided, refuse_traced
 from nnc_func.control_flow.messages import check_body, leaves_of, pair, whose
@@ -191,7 +191,7 @@ class _Until:
         rows, self.shapes[2 * number + 1] = leaves_of(output, "an output", told)
         outputs = [Tensor(stack, carrier_of(stack, y)) for y in rows]
         if is_last:
-            return [NONE, *map(alike(stack), self.carry.after(after), before), *outputs]
+            return [NONE, *self.carry.held(self.carry.after(after), before), *outputs]
         passed, self.shapes[2 * number] = leaves_of(after, f"what segment {number} passes on", told, None)
         mids = [Tensor(stack, carrier_of(stack, y)) for y in passed]
         state = self.shapes[2 * number].build(mids)

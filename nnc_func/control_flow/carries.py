@@ -16,7 +16,7 @@ from nnc_func.control_flow.messages import at, given, leaves_of, of_fields, show
 from nnc_func.control_flow.tracing import SCALARS, TracedBody, aval_of, depth, tensor_of
 from nnc_func.errors import DTypeError, OperatorError, ShapeError
 from nnc_func.facets.dims import Dim, computing, same_extent
-from nnc_func.facets.dtypes import kind_of
+from nnc_func.facets.dtypes import holds, kind_of
 from nnc_func.facets.dtypes import weak as weak_dtype
 from nnc_func.graph.ops.bodies import dtypes_in, shapes_in
 from nnc_func.graph.tensors.tensor import Tensor
@@ -301,6 +301,29 @@ class Carry:
         self.same_structure(structure)
         return leaves
 
+    def held(self, leaves: Sequence[Any], before: Sequence[Any]) -> list[Any]:
+        """The leaves after the body, where Python numbers are tensors of the dtype of the carry, if that holds them.
+
+        Raises
+        ------
+        OperatorError
+            A carry that starts as a tensor does not hold the number that it would become.
+        """
+        made = []
+        for leaf, was, start, path in zip(leaves, before, self.leaves, self.structure.paths, strict=True):
+            each = tensor_of(self.stack, leaf)
+            if type(leaf) in SCALARS and type(was) not in SCALARS:
+                if is_held(leaf, was):
+                    each = self.stack.asarray(leaf, was.dtype)
+                elif type(start) not in SCALARS:
+                    its = self.stack.asarray(leaf).dtype
+                    raise OperatorError(
+                        f"a carry keeps its dtype: {self.what}{self.at(path)} is {was.dtype}, and {leaf!r} after the "
+                        f"body, which is {its}; start with x.astype({its.name!r}){self.told}"
+                    )
+            made.append(each)
+        return made
+
     def at(self, path: Sequence[str]) -> str:
         """Where a leaf stands."""
         return at(path[self.is_inner :])
@@ -337,7 +360,7 @@ def following(found: TracedBody, dtypes: list[Any], carried: Mapping[int, int]) 
 
 
 def is_held(leaf: Any, before: Any) -> bool:
-    """Whether it is a Python number that a carry holds: of the carry's kind, or of a lesser one.
+    """Whether it is a Python number that a carry holds: beside a tensor of its dtype it would be of that.
 
     Parameters
     ----------
@@ -349,18 +372,7 @@ def is_held(leaf: Any, before: Any) -> bool:
     >>> is_held(2, Aval((), "float32")), is_held(0.5, Aval((), "int64")), is_held(0.5, 0)
     (True, False, True)
     """
-    return type(leaf) in SCALARS and (type(before) in SCALARS or _rank(np.result_type(leaf)) <= _rank(before.dtype))
-
-
-def alike(stack: Any) -> Callable[[Any, Any], Any]:
-    """A Python number that is carried on, as a tensor of the dtype of the carry, if that holds it."""
-
-    def of(leaf: Any, before: Any) -> Any:
-        if type(before) in SCALARS or not is_held(leaf, before):
-            return tensor_of(stack, leaf)
-        return stack.asarray(leaf, before.dtype)
-
-    return of
+    return type(leaf) in SCALARS and (type(before) in SCALARS or holds(before.dtype, leaf))
 
 
 def integer(stack: Any, value: Any, name: str) -> Any:

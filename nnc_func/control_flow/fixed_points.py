@@ -16,7 +16,7 @@ from attrs import frozen
 from nnc_func.autodiff.custom import Call, Custom
 from nnc_func.autodiff.traced import Traced
 from nnc_func.body import Body
-from nnc_func.control_flow.carries import Carry, alike, integer, is_held
+from nnc_func.control_flow.carries import Carry, integer, is_held
 from nnc_func.control_flow.messages import at, check_body, whose
 from nnc_func.control_flow.tracing import TracedBody, aval_of, tensor_of, traced
 from nnc_func.control_flow.while_loops import while_loop
@@ -92,7 +92,7 @@ def fixed_point(
         def flat(leaves: list[Any]) -> list[Any]:
             found = start.after(f(start.structure.build(leaves), *given))
             numbers[:] = [*map(is_held, found, before)]
-            return [*map(alike(stack), found, before)]
+            return start.held(found, before)
 
         body = traced(stack, flat, before, without=AGAIN)
         return body, [None if n else a for n, a in zip(numbers, body.avals, strict=True)]

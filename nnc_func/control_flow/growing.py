@@ -7,7 +7,7 @@ anew.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,13 +20,15 @@ from nnc_func.control_flow.growing_derivative import LISTS, Growing
 from nnc_func.control_flow.row_by_row import row_by_row
 from nnc_func.control_flow.tracing import OUTSIDE, Extents, TracedBody, depth
 from nnc_func.control_flow.waiting_derivatives import run_at_once
-from nnc_func.device.kernels.move import dtype_in
 from nnc_func.engine.growing.step import Appended, steps_of
 from nnc_func.errors import OperatorError, UnboundError
 from nnc_func.facets.dims import Dim, substitute
 from nnc_func.facets.shapes import normalise_axis
+from nnc_func.graph.ops.create import full
 from nnc_func.graph.ops.cut_bodies import avals_in
 from nnc_func.graph.ops.move import concat
+from nnc_func.graph.ops.move import stack as side_by_side
+from nnc_func.graph.ops.unary import cast
 from nnc_func.graph.tensors.tensor import Tensor
 
 Dims = list[dict[str, int]]
@@ -173,9 +175,9 @@ class GrowingLoop:
         if self.reverse:
             for each in (stacked, made, told):
                 each.reverse()
-        xp = engine.device.xp
-        columns = [self._column(xp, [each[n] for each in stacked], n) for n in range(self.stacked)]
-        last = [xp.asarray(x, copy=True) for x in carry]
+        bind = engine.device.bind  # of arrays, or of a stack's tensors
+        columns = [self._column(bind, [each[n] for each in stacked], n) for n in range(self.stacked)]
+        last = [bind(cast, x, dtype=self.avals[self.constants + n].dtype) for n, x in enumerate(carry)]  # copies
         return [*last, *columns, *(x for each in made for x in each)], told
 
     def _count(self, slices: Sequence[Any]) -> int | None:
@@ -186,12 +188,12 @@ class GrowingLoop:
     def _dims(self, carry: Sequence[Any]) -> dict[str, int]:
         return {**self.around, **{symbol: carry[n].shape[axis] for symbol, n, axis in self.symbols}}
 
-    def _column(self, xp: Any, rows: Sequence[Any], n: int) -> Any:
+    def _column(self, bind: Callable[..., Any], rows: Sequence[Any], n: int) -> Any:
         """Rows side by side."""
         if rows:
-            return xp.stack(rows)
+            return bind(side_by_side, *rows, axis=0)
         aval = self.aval_of_result(self.carries + n)
-        return xp.zeros((0, *aval.shape), dtype=dtype_in(xp, aval.dtype))
+        return bind(full, shape=(0, *aval.shape), value=0, dtype=aval.dtype)
 
     def aval_of_result(self, n: int) -> Aval:
         """Of a result of the body."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from nnc_func.control_flow.branches import cond
-from nnc_func.control_flow.carries import Carry, alike
+from nnc_func.control_flow.carries import Carry
 from nnc_func.control_flow.messages import check_body, whose
 from nnc_func.control_flow.scanning import scan
 from nnc_func.control_flow.slices import Slices, back
@@ -81,7 +81,7 @@ def associative_scan(
 
     def combined(given: Sequence[Any]) -> list[Any]:
         found = fn(structure.build(given[: len(avals)]), structure.build(given[len(avals) :]))
-        return [*map(alike(stack), element.after(found), avals)]
+        return element.held(element.after(found), avals)
 
     body = traced(stack, combined, [*avals, *avals], without=UNORDERED)
     element.check(avals, body.avals)

@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 
 from nnc_func.control_flow.blocks import Blocks
-from nnc_func.control_flow.carries import Carry, Growing, alike, integer, is_held
+from nnc_func.control_flow.carries import Carry, Growing, integer, is_held
 from nnc_func.control_flow.checkpoints import Checkpoint, spelled
 from nnc_func.control_flow.messages import check_body, leaves_of, pair, traced_always, whose
 from nnc_func.control_flow.slices import Slices, back
 from nnc_func.control_flow.steps import Steps, in_order
 from nnc_func.control_flow.tracing import OUTSIDE, TracedBody, aval_of, traced
-from nnc_func.errors import OperatorError, ShapeError, UnboundError
+from nnc_func.errors import DTypeError, OperatorError, ShapeError, UnboundError
 from nnc_func.facets.dims import known
 from nnc_func.graph.tensors.tensor import Tensor
 from nnc_func.tree import Structure
@@ -210,7 +210,7 @@ def fori(
     Parameters
     ----------
     lower, upper
-        Integers, or tensors of one.
+        Integers of 64 bits, or tensors of one. Where `lower` is not below `upper`, there is no step.
 
     Examples
     --------
@@ -221,10 +221,14 @@ def fori(
     """
     check_body(body, "fori", ("i", "state"))
     bounds = [integer(stack, each, name) for each, name in ((lower, "lower"), (upper, "upper"))]
+    for each, name in zip(bounds, ("lower", "upper"), strict=True):
+        if type(each) is int and not -(2**63) <= each < 2**63:
+            raise DTypeError(f"{name} is an integer of 64 bits, as i is, given {each}{whose('fori', body)}")
     if all(type(each) is int for each in bounds):
         length: Any = max(0, bounds[1] - bounds[0])
     else:
-        length = stack.ops.subtract(bounds[1], bounds[0])
+        ops = stack.ops  # the difference of numbers that are far apart is none of 64 bits
+        length = ops.where(ops.less(*bounds), ops.subtract(bounds[1], bounds[0]), 0)
     start = bounds[0] if isinstance(bounds[0], Tensor) else stack.asarray(np.int64(bounds[0]))
 
     def step(carry: Any, _: Any) -> tuple[Any, None]:
@@ -280,7 +284,7 @@ class _Scan:
             found = self.carry.after(after)
             rows, self.outputs = leaves_of(output, "an output", self.told)
             numbers[:] = [*map(is_held, found, before)]
-            return [*map(alike(self.stack), found, before), *rows]
+            return [*self.carry.held(found, before), *rows]
 
         symbols = frozenset((self.growing or {}).values())
         given = [*before, *slices]

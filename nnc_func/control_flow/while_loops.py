@@ -10,7 +10,7 @@ import numpy as np
 from nnc_func.aval import Aval
 from nnc_func.body import Body
 from nnc_func.body_builder import BodyBuilder
-from nnc_func.control_flow.carries import Carry, Growing, alike, integer, is_held, of_extents, truth_value
+from nnc_func.control_flow.carries import Carry, Growing, integer, is_held, of_extents, truth_value
 from nnc_func.control_flow.checkpoints import Checkpoint, spelled
 from nnc_func.control_flow.growing import Grown, counted_carry, padded, value_now
 from nnc_func.control_flow.host import decided, refuse_traced
@@ -150,7 +150,7 @@ class _While:
             leaves = self.variables.after(after)
             rows, self.outputs = leaves_of(output, "an output", self.told)
             numbers[:] = [*map(is_held, leaves, before)]
-            following = [*map(alike(self.stack), leaves, before)]
+            following = self.variables.held(leaves, before)
             more = self.condition(following) if typed else False
             return [more, times + 1, *following, *rows]
 

@@ -226,3 +226,17 @@ def weak(value: Any, dtypes: Any) -> DType:
     elif type(value) is int and abs(value) > LARGEST:
         raise DTypeError(f"the scalar {_said(value)} does not fit in {found}: no float is as large")
     return found
+
+
+def holds(dtype: DType, value: Any) -> bool:
+    """Whether a Python scalar beside tensors of a dtype takes that dtype, and is one of its numbers.
+
+    Examples
+    --------
+    >>> holds(FLOAT32, 1), holds(INT64, 0.5), holds(np.dtype("uint8"), -1)
+    (True, False, False)
+    """
+    try:
+        return weak(value, [dtype]) == dtype
+    except DTypeError:
+        return False

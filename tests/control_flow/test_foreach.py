@@ -538,3 +538,23 @@ def test_threads_trace_at_the_same_time() -> None:
 def test_a_number_that_its_dtype_after_the_body_does_not_hold_is_refused(stack: Any) -> None:
     with pytest.raises(OperatorError, match="carry at 0 starts as 300, and is int8 after the body"):
         stack.scan(lambda c, x: ((x,), None), (300,), np.ones(2, "int8"))
+
+
+@every
+def test_fori_between_extremes(stack: Any) -> None:
+    least, most = -(2**63), 2**63 - 1
+
+    def times(lower: Any, upper: Any) -> Any:
+        return stack.fori(lower, upper, lambda i, c: c + 1, 0)
+
+    pairs = [(most, least + 4), (least + 3, least), (most - 2, most), (least, least + 3), (5, 5)]
+    lower, upper = np.array(pairs).T
+    wanted = [max(0, b - a) for a, b in pairs]
+    for (a, b), count in zip(pairs, wanted, strict=True):
+        assert times(stack.asarray(np.int64(a)), stack.asarray(np.int64(b))).item() == count
+        assert times(stack.asarray(np.int64(a)), b).item() == times(a, stack.asarray(np.int64(b))).item() == count
+        assert times(a, b).item() == count
+    assert nnc.vmap(times)(stack.asarray(lower), stack.asarray(upper)).numpy().tolist() == wanted
+    for bounds, name in (((2**63, 2**63 + 2), "lower"), ((0, 2**63), "upper"), ((least - 1, 0), "lower")):
+        with pytest.raises(DTypeError, match=f"{name} is an integer of 64 bits, as i is, given"):
+            times(*bounds)

@@ -33,6 +33,23 @@ def test_until_it_is_so_long(stack: Any, memory: None) -> None:
     assert slope.numpy().tolist() == [1, 2**39 - 1]
 
 
+def test_over_a_stack() -> None:
+    stack = EAGER.swap(device=LAZY)
+    x, n = appended(stack, stack.asarray([1.0, 3.0]), 5)
+    assert (x.numpy().tolist(), n.item()) == ([1, 3, 6, 12, 24], 3)
+    outs = stack.while_loop(
+        lambda x: x.shape[0] < 4, lambda x: (x[-1], stack.ops.concat(x, x[-1:] * x[-1:], axis=0)),
+        stack.asarray([1.0, 3.0]), dynamic=True,
+    )[0]  # fmt: skip
+    assert outs.numpy().tolist() == [3, 9]
+    slope = stack.grad(lambda x: appended(stack, x, 5)[0].sum())(stack.asarray([1.0, 3.0]))
+    assert slope.numpy().tolist() == [1, 15]
+    none = stack.while_loop(
+        lambda x: x.shape[0] < 1, lambda x: (x, stack.ops.concat(x, x, axis=0)), stack.asarray([1.0]), dynamic=True
+    )
+    assert none[2].item() == 0
+
+
 def decoded(stack: Any, queries: Any, w: Any, v: Any, start: int) -> Any:
     """Attention with two caches, of which one holds the other's rows twice; and a carry that keeps its shape."""
     ops = stack.ops
