@@ -326,3 +326,68 @@ def test_an_else_of_a_loop_that_leaves_the_loop_around_it() -> None:
     with pytest.warns(UserWarning, match="else with break or continue of the loop around it"):
         found = stack.jit(program, control_flow=True)(np.float64(1.0), 1)
     assert found.tolist() == program(1.0, 1)
+
+
+def kept_apart(n: Any, x: Any, y: Any, s: Any) -> Any:
+    t = s
+    for _i in range(n):
+        s = t
+        for _j in range(n):
+            x = y
+    x[0] = 7
+    return s, x
+
+
+def exchanged(n: Any, w: Any, z: Any, x: Any) -> Any:
+    v = x
+    for _i in range(n):
+        for _j in range(n):
+            z, w = w, z
+            v, x = x, v
+    w[0] += 3
+    return w, z, x
+
+
+def written_twice(rows: Any, x: Any, y: Any, s: Any) -> Any:
+    for _i in rows:
+        for _k in rows:
+            x[1] += 1
+            x = y
+            s += 1
+    return x, y, s
+
+
+def under_a_condition(rows: Any, x: Any, y: Any, s: Any) -> Any:
+    k = 0
+    while k < 3 and x[0] < 100:
+        k += 1
+        s += 1
+        for _r in rows:
+            if x[1] < 0:
+                y[0] = k
+                y = y + 1
+    return x, y, s
+
+
+THREE, TWO = np.float32([1, -2, 3]), np.float32([1, 2])
+OTHER_SHAPES = (
+    (kept_apart, (np.asarray(2), THREE, THREE + 4, np.asarray(2**53 + 1))),
+    (kept_apart, (np.asarray(2), THREE, THREE + 4, np.float32(9))),
+    (kept_apart, (np.asarray(2), THREE, THREE + 4, np.int64([1, 2, 3]))),
+    (kept_apart, (np.asarray(0), THREE, THREE + 4, THREE)),
+    (exchanged, (np.asarray(2), TWO, TWO + 2, THREE)),
+    (written_twice, (np.ones((2, 3), "float32"), THREE, THREE + 3, np.float32(9))),
+    (under_a_condition, (np.ones((2, 3), "float32"), THREE, THREE + 3, np.float32(9))),
+)
+
+
+@pytest.mark.parametrize("stack", [nnc.eager(), nnc.lazy()], ids=["eager", "lazy"])
+@pytest.mark.parametrize(("f", "arguments"), OTHER_SHAPES, ids=lambda each: getattr(each, "__name__", None))
+def test_tensors_of_other_shapes_and_dtypes_are_others(f: Any, arguments: Any, stack: Any) -> None:
+    """What was written into one was distributed to tensors that could not be the same, which changed their dtype."""
+    count, *given = (np.array(each) for each in arguments)
+    wanted = f(int(count) if not count.ndim else count, *given)
+    found = stack.jit(f, control_flow=True)(*(np.array(each) for each in arguments))
+    for one, other in zip(found, wanted, strict=True):
+        assert one.dtype == np.asarray(other).dtype
+        np.testing.assert_array_equal(one.numpy(), other)

@@ -24,6 +24,7 @@ from nnc_func.control_flow.conversion.objects import MOST_BYTES, content, inheri
 from nnc_func.control_flow.conversion.texts import text_of_number
 from nnc_func.control_flow.conversion.users import is_users, users_line
 from nnc_func.errors import ControlFlowError, NncError, TracedFunctionError, TracingError
+from nnc_func.facets import dims
 from nnc_func.graph.tensors.tensor import Tensor, written
 
 Same = Any
@@ -84,6 +85,23 @@ class Part:
     others: list[int]
     where: str
     content: Any = None
+
+
+def may_be_same(one: Tensor, other: Tensor) -> bool:
+    """Whether two tensors may be one object: of one dtype, and of extents that are not known to differ.
+
+    Examples
+    --------
+    >>> import nnc_func as nnc
+    >>> x, y, z = (nnc.eager().asarray(each) for each in ([1.0, 2.0], [3.0, 4.0], 5.0))
+    >>> may_be_same(x, y), may_be_same(x, z), may_be_same(x, x.astype("float32"))
+    (True, False, False)
+    """
+    return (
+        one.dtype == other.dtype
+        and len(one.shape) == len(other.shape)
+        and not any(dims.known(n) and dims.known(m) and n != m for n, m in zip(one.shape, other.shape, strict=True))
+    )
 
 
 class Identities:
@@ -184,7 +202,9 @@ class Identities:
             self.logs[-1].before.setdefault(id(tensor), (tensor, value, hold))
 
     def relate(self, one: Tensor, other: Tensor, same: Same) -> None:
-        """Say that two tensors are one object, if something holds."""
+        """Say that two tensors are one object, if something holds; they are not if they differ in shape or dtype."""
+        if not may_be_same(one, other):
+            return
         for a, b in ((one, other), (other, one)):
             known = self.related.get(id(a))
             if known is None or known[0]() is not a:
