@@ -1,4 +1,4 @@
-"""Numbers that branches give, and carries become: weak, or refused (`control_flow/branches`, `control_flow/carries`)."""
+"""Numbers that branches give, or carries become: weak or refused (`control_flow/branches`, `control_flow/carries`)."""
 
 from __future__ import annotations
 
