@@ -295,4 +295,6 @@ def test_rows_are_written_at_indices_of_their_own_by_one_operator(name: str, axi
 def test_an_index_outside_of_a_row_is_refused() -> None:
     for index in (4, -5, 7):
         with pytest.raises(RunError, match=r"index .* is outside of an axis"):
-            nnc.vmap(lambda x, i: EAGER.ops.scatter_set(x, i, x[0]))(EAGER.asarray(np.zeros((2, 4))), EAGER.asarray([0, index]))
+            nnc.vmap(lambda x, i: EAGER.ops.scatter_set(x, i, x[0]))(
+                EAGER.asarray(np.zeros((2, 4))), EAGER.asarray([0, index])
+            )
