@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from nnc_func.autodiff.traced import Traced
 from nnc_func.batching.batching import Rows
 from nnc_func.control_flow.tracing import OUTSIDE, innermost_of
 from nnc_func.errors import BatchingError, UnboundError
@@ -52,6 +53,15 @@ def row_by_row(loop: Any, args: Sequence[Any]) -> tuple[list[Any], Any] | None:
         whole = stack.ops.stack(*[Tensor(stack, each) for each in parts], axis=0)
         columns.append(trace.row(stack.carrier(whole)))
     return columns, told[0]
+
+
+def is_row(arg: Any) -> bool:
+    """Whether it is a row of a vmap, beneath derivatives."""
+    while type(arg) is Traced:
+        arg = arg.primal
+        if hasattr(arg, "whole"):
+            return True
+    return False
 
 
 REMEDY = (

@@ -50,17 +50,18 @@ def scan(
     unroll
         Steps that are written out one after another within one turn of the loop; True: all of them.
     checkpoint
-        What is kept for the derivative. None, "full": what it reads, of each step; or, where nothing bounds the number
-        of steps, 100 carries, as if that were said. "sqrt": the carries of about √n steps, and what is read of about √n
-        steps. A number: so many carries at most, from which the others are computed again as seldom as that allows.
-        "budget:64MB" (B, kB, MB, GB, KiB, MiB, GiB): as much as fits into so many bytes: all that is read, else
-        segments as of "sqrt", else a number of carries. Where the number of steps is not known when the graph is built,
-        "sqrt" is 100 carries. A policy: a function of an application of an operator, in `f` or in what its derivative
-        makes of it, that says by True or False whether its results are kept where they are read; it is given a
-        `graph.ops.loop_policies.Candidate`. The others are computed again, from these and from the carries of each
-        step, which are kept. "carries" is the policy that keeps no result, "products" keeps products of matrices and
-        convolutions, "costly" all but what is elementwise. With a number, a budget that they do not fit into, or
-        "carries", products of what is sliced are computed step by step, not for all steps before the loop.
+        What is kept for the derivative. None: what it reads, of each step; or, where nothing bounds the number of
+        steps, 100 carries, as if that were said. "full": what it reads, of each step, which wants a bound. "sqrt": the
+        carries of about √n steps, and what is read of about √n steps. A number: so many carries at most, from which the
+        others are computed again as seldom as that allows. "budget:64MB" (B, kB, MB, GB, KiB, MiB, GiB): as much as
+        fits into so many bytes: all that is read, else segments as of "sqrt", else a number of carries. Where the
+        number of steps is not known when the graph is built, "sqrt" is 100 carries. A policy: a function of an
+        application of an operator, in `f` or in what its derivative makes of it, that says by True or False whether its
+        results are kept where they are read; it is given a `graph.ops.loop_policies.Candidate`. The others are computed
+        again, from these and from the carries of each step, which are kept. "carries" is the policy that keeps no
+        result, "products" keeps products of matrices and convolutions, "costly" all but what is elementwise. With a
+        number, a budget that they do not fit into, or "carries", products of what is sliced are computed step by step,
+        not for all steps before the loop.
     dynamic
         Carries may change their extents from step to step, along axes that they have; then all of it is computed at
         once, see `while_loop`. An output that changes its shape is a list of tensors, one for each step.

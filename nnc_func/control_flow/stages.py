@@ -136,7 +136,7 @@ class StagedLoop:
         rows = row_by_row(self, args)
         if rows is not None:
             return rows[0]
-        found = run_at_once(self, args)
+        found = run_at_once(self, args, in_rows=True)
         return self.computed(args)[0] if found is None else found
 
     def computed(self, args: Sequence[Any]) -> tuple[list[Any], None]:

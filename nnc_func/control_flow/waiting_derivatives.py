@@ -13,18 +13,20 @@ from typing import Any
 from attrs import evolve, frozen
 
 from nnc_func.aval import Aval
-from nnc_func.control_flow.row_by_row import row_by_row
+from nnc_func.control_flow.row_by_row import is_row, row_by_row
 from nnc_func.control_flow.tracing import Extents, aval_of, cut_off, waits
 from nnc_func.graph.ops.cut_bodies import is_smooth
 
 
-def run_at_once(loop: Any, args: Sequence[Any]) -> list[Any] | None:
+def run_at_once(loop: Any, args: Sequence[Any], in_rows: bool = False) -> list[Any] | None:
     """The results of a loop for which something waits, also under differentiation; None where it is computed now.
 
     Parameters
     ----------
     loop
         As of a `Stage`.
+    in_rows
+        Whether rows of a vmap are waited for, too: beneath derivatives each row is computed by itself.
 
     Raises
     ------
@@ -32,7 +34,7 @@ def run_at_once(loop: Any, args: Sequence[Any]) -> list[Any] | None:
         Values are not known, and nothing can wait for them.
     """
     cut = cut_off(loop, args)
-    if cut is None and waits(loop, args):
+    if cut is None and (waits(loop, args) or (in_rows and any(map(is_row, args)))):
         return loop.stack.autodiff.call(Waiting(loop), args)  # type: ignore[no-any-return]
     return cut
 
@@ -129,7 +131,7 @@ class Derivative:
         rows = row_by_row(self, args)
         if rows is not None:
             return rows[0]
-        found = run_at_once(self, args)
+        found = run_at_once(self, args, in_rows=True)
         return self._found(args) if found is None else found
 
     def computed(self, args: Sequence[Any]) -> tuple[list[Any], None]:

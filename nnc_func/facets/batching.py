@@ -14,6 +14,7 @@ from attrs import frozen
 from nnc_func.errors import ShapeError
 from nnc_func.facets import boxes, movement, shapes
 from nnc_func.facets.dims import known, product
+from nnc_func.facets.dtypes import INT64
 from nnc_func.facets.shapes import ShapeT, normalise_axes, normalise_axis
 
 Rule = Callable[["Application"], Any]
@@ -209,8 +210,33 @@ def _taken_from_rows(call: Application) -> Any:
 
 def _scattered(call: Application) -> Any:
     if call.is_batched[1]:
-        return loop(call)
+        return _scattered_in_rows(call)
     return call.bind(call.spread(0), call.args[1], call.spread(2), axis=call.axis())
+
+
+def _scattered_in_rows(call: Application) -> Any:
+    """Each row's updates at each row's indices: rows one behind the other are one axis, of which each has its part.
+
+    An index outside of its row is one outside of that axis, and refused as such.
+    """
+    o, size, (row, inner, _), at = call.o, call.size, call.rows, call.axis() - 1
+    before, extent, behind, count = row[:at], row[at], row[at + 1 :], product(inner)
+    own = tuple(range(2, 2 + at))  # axes before the one that is written along, behind that one
+    x = o.permute_dims(call.spread(0), axes=(0, at + 1, *range(1, at + 1), *range(at + 2, len(row) + 1)))
+    x = o.reshape(x, shape=(size * extent, *before, *behind))
+    new = o.reshape(call.spread(2), shape=(size, *before, count, *behind))
+    new = o.permute_dims(new, axes=(0, at + 1, *range(1, at + 1), *range(at + 2, len(row) + 1)))
+    new = o.reshape(new, shape=(size * count, *before, *behind))
+    long = o.full(shape=(), value=extent, dtype=INT64)
+    indices = o.cast(o.reshape(call.args[1], shape=(size, count)), dtype=INT64)
+    indices = o.where(o.less(indices, 0), o.add(indices, long), indices)
+    ones = o.full(shape=(size, 1), value=1, dtype=INT64)
+    starts = o.multiply(o.subtract(o.cumulative_sum(ones, axis=0), ones), long)
+    outside = o.logical_or(o.less(indices, 0), o.less_equal(long, indices))
+    indices = o.where(outside, o.full(shape=(), value=size * extent, dtype=INT64), o.add(indices, starts))
+    found = call.bind(x, o.reshape(indices, shape=(size * count,)), new, axis=0)
+    found = o.reshape(found, shape=(size, extent, *before, *behind))
+    return o.permute_dims(found, axes=(0, *own, 1, *range(2 + at, len(row) + 1)))
 
 
 def after(call: Application) -> Any:

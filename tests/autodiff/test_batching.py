@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import nnc_func as nnc
-from nnc_func.errors import BatchingError, NncError
+from nnc_func.errors import BatchingError, NncError, RunError
 from nnc_func.facets import batching
 from nnc_func.graph.composites import COMPOSITES
 from nnc_func.graph.ops import CATALOGUE
@@ -265,3 +265,36 @@ def test_a_rule_that_is_wrong_is_refused() -> None:
     stack = nnc.eager().insert(partial(nnc.Batching, rules=(("sum", batching.as_is),)))
     with pytest.raises(BatchingError, match=r"the batching rule of sum gives \(1, 1, 1\), its rows want \(2, 1, 1\)"):
         nnc.vmap(lambda r: stack.ops.sum(r, keepdims=True), stack=stack)(stack.asarray(np.ones((2, 3, 2))))
+
+
+@pytest.mark.parametrize("name", ["scatter_add", "scatter_set", "scatter_multiply", "scatter_min", "scatter_max"])
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_rows_are_written_at_indices_of_their_own_by_one_operator(name: str, axis: int) -> None:
+    draw, shape = np.random.default_rng(3), (3, 4, 2)
+    at = axis % 3
+    rows, into = LAZY.input("x", ("n", *shape), "float64"), getattr(LAZY.ops, name)
+
+    def written(x: Any, i: Any, u: Any) -> Any:
+        return into(x, i, u, axis=axis)
+
+    for inner in ((), (3,), (2, 2), (0,)):
+        some = (*shape[:at], *inner, *shape[at + 1 :])
+        inputs = [rows, LAZY.input("i", ("n", *inner), "int64"), LAZY.input("u", ("n", *some), "float64")]
+        program = LAZY.compile(inputs, nnc.vmap(written)(*inputs))
+        for count in (0, 1, 4):
+            indices = draw.integers(-shape[at], shape[at], size=(count, *inner))
+            x, u = draw.normal(size=(count, *shape)), draw.normal(size=(count, *some))
+            wanted = [written(*map(LAZY.asarray, each)).numpy() for each in zip(x, indices, u, strict=True)]
+            np.testing.assert_array_equal(program(x, indices, u), np.reshape(wanted, (count, *shape)))
+            if count:
+                found = nnc.vmap(written, in_axes=(None, 0, None))(*map(LAZY.asarray, (x[0], indices, u[0])))
+                wanted = [written(*map(LAZY.asarray, (x[0], i, u[0]))).numpy() for i in indices]
+                np.testing.assert_array_equal(found.numpy(), np.array(wanted))
+
+
+def test_an_index_outside_of_a_row_is_refused() -> None:
+    for index in (4, -5, 7):
+        with pytest.raises(RunError, match=r"index .* is outside of an axis"):
+            nnc.vmap(lambda x, i: EAGER.ops.scatter_set(x, i, x[0]))(
+                EAGER.asarray(np.zeros((2, 4))), EAGER.asarray([0, index])
+            )

@@ -119,3 +119,24 @@ def test_elsewhere_sides_are_alike(stack: Any) -> None:
         stack.cond(x[0] > 0, lambda: x[:1], lambda: x)
     with pytest.raises(OperatorError, match=r"is \(2, 1\) in else, \(4,\) in then; broadcast one"):
         grown(stack, lambda s, x, choose: choose(x[0] > 0, lambda: joined(s, x, x), lambda: x[:, None]))(x)
+
+
+@STACKS
+def test_derivatives_of_rows(stack: Any) -> None:
+    def grown(v: Any) -> Any:
+        found = stack.while_loop(
+            lambda y: y.shape[0] < 4, lambda y: (None, stack.ops.concat(y, y * y, axis=0)), v[None], dynamic=True
+        )
+        return found[1].sum()
+
+    def f(v: Any) -> Any:
+        return stack.cond(v > 0, lambda: grown(v), lambda: v)
+
+    slope = stack.grad(f)
+    x = stack.asarray([1.0, -1.0, 2.0])
+    assert nnc.vmap(slope)(x).numpy().tolist() == [9, 1, 41]
+    assert nnc.vmap(stack.grad(slope))(x).numpy().tolist() == [16, 0, 52]
+    assert nnc.vmap(nnc.vmap(slope))(x[None]).numpy().tolist() == [[9, 1, 41]]
+    values, tangents = nnc.vmap(lambda v: stack.jvp(f, [v], [v]))(x)
+    assert (values.numpy().tolist(), tangents.numpy().tolist()) == ([4, -1, 26], [9, -1, 82])
+    assert stack.grad(lambda x: (nnc.vmap(slope)(x) ** 2).sum())(x).numpy().tolist() == [2 * 9 * 16, 0, 2 * 41 * 52]

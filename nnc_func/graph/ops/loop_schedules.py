@@ -147,7 +147,7 @@ def _within(form: Form, derived: Any, budget: int, tape: Any) -> Schedule:
     carry = _bytes([form.avals[len(form.constants) + n] for n in needed_carries(form, derived)])
     if not known(carry):
         raise OperatorError(
-            f'checkpoint="{BUDGET}{budget}" wants extents that are known, and a carry takes {carry} bytes: say a '
+            f'checkpoint="{BUDGET}{budget}B" wants extents that are known, and a carry takes {carry} bytes: say a '
             "number of carries"
         )
     most = form.most
@@ -160,7 +160,7 @@ def _within(form: Form, derived: Any, budget: int, tape: Any) -> Schedule:
     places = budget // (carry + POSITION)
     if not places:
         raise OperatorError(
-            f'checkpoint="{BUDGET}{budget}" is less than what one carry takes, {carry + POSITION} bytes: the '
+            f'checkpoint="{BUDGET}{budget}B" is less than what one carry takes, {carry + POSITION} bytes: the '
             "derivative of this loop wants that at the least"
         )
     return Schedule("carries", _places(min(places, MANY), most))
