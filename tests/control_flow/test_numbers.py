@@ -1,8 +1,4 @@
-<<<<<<< HEAD
 """Numbers that branches give and carries become: weak, or refused (`control_flow/branches`, `control_flow/carries`)."""
-=======
-"""Numbers that branches give, or carries become: weak or refused (`control_flow/branches`, `control_flow/carries`)."""
->>>>>>> 1a307f68
 
 from __future__ import annotations
 
