@@ -200,7 +200,9 @@ print(step.first_nonfinite(np.full((8, 4), np.inf, "float32")))
 # ## Kernels of a library
 #
 # `nnc.CPU()` has oneDNN's kernels beside NumPy's, where the library is found. Plans name them, their scratch memory is
-# planned, and what comes of them is what NumPy computes, to rounding.
+# planned, and what comes of them is what NumPy computes, to rounding. Constant weights are put into the library's order
+# when a program first meets them, those that are variables or inputs at each run. What follows a convolution or a
+# product is the library's as far as it is exact; with `fast_math=True` so is a rectifier, which makes 0 of NaN.
 
 cpu = lazy.swap(device=nnc.CPU())
 x, kernel = cpu.input("x", (2, 16, 16, 8), "float32"), rng.standard_normal((3, 3, 8, 16)).astype("float32")
@@ -209,6 +211,10 @@ print([each.kernel for each in convolution.plan.instructions])
 given = rng.standard_normal((2, 16, 16, 8)).astype("float32")
 wanted = ops.relu(ops.conv2d(given, kernel, padding="SAME")).numpy()
 np.testing.assert_allclose(convolution(given), wanted, rtol=1e-4, atol=1e-4)
+
+# Plans say what they were made for (version, instruction set, threads). A file of another machine is planned again.
+
+print(convolution.plan.machine)
 
 # ## Files
 #
