@@ -49,8 +49,8 @@ def cond(stack: Any, pred: Any, then: Callable[..., Any], else_: Callable[..., A
         One truth value: a tensor without axes, or a Python number; or `nnc.host`, a function of the operands as NumPy
         arrays.
     then, else_
-        Take the operands, and return trees of the same structure, shapes and dtypes. What they capture is
-        differentiated too.
+        Take the operands, and return trees of the same structure, shapes and dtypes. A Python number takes the dtype
+        that the other has there, if that holds it. What they capture is differentiated too.
 
     Raises
     ------
