@@ -78,7 +78,7 @@ class UnboundError(NncError, ValueError):
 
 
 class TracingError(NncError, TypeError):
-    """Python wanted the elements of a tensor that has none yet."""
+    """Python wanted the elements of a tensor that has none yet, or a traced method writes into its object."""
 
 
 class ControlFlowError(NncError, TypeError):

@@ -1,4 +1,4 @@
-"""Trees of values: lists, tuples, named tuples, dicts, attrs classes and None; everything else is a leaf."""
+"""Trees of values: lists, tuples, named tuples, dicts, attrs classes, dataclasses, None; all else is a leaf."""
 
 from __future__ import annotations
 

@@ -3,7 +3,8 @@
 The layers:
 
 - ``eager``: computes at once; ``eager_dispatch`` finds the kernel.
-- ``lazy``: makes nodes, and programs of them; ``jit``, ``unrolled_jit``: functions traced once a signature.
+- ``lazy``: makes nodes, and programs of them; ``jit``, ``unrolled_jit``: functions traced once a signature;
+  ``methods``: with their objects.
 - ``force``, ``reading``: values that are asked for outside of programs.
 - ``settings``, ``compile_stats``: what an engine may be told, and what a compilation did.
 

@@ -9,7 +9,6 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from threading import RLock
-from types import MethodType
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -17,6 +16,7 @@ from attrs import define, frozen
 
 from nnc_func.engine.compile_stats import plans
 from nnc_func.engine.effects import innermost, recorder, recording
+from nnc_func.engine.methods import Bound, unwritten
 from nnc_func.engine.reading import substituted
 from nnc_func.engine.running.program import Program
 from nnc_func.engine.unrolled_jit import LARGEST, OTHER, Fixed, written
@@ -87,7 +87,8 @@ class Jitted:
 
     In the body of a class it is a method, and its first argument the object. Of a tree (a module, an attrs class) the
     tensors are arguments. Any other object is part of the signature, by its identity: what the method reads of it is
-    what it was when that was traced, but for the values of variables.
+    what it was when that was traced, but for the values of variables. A method that writes into its object is refused,
+    and the object left as it was: see `engine.methods.unwritten`, also for what it may keep there.
 
     Parameters
     ----------
@@ -109,6 +110,8 @@ class Jitted:
     ------
     OperatorError
         An argument is static and donated, or what is given is no function.
+    TracingError
+        At a call: a tensor's value is wanted while there is none, or a method writes into its object.
 
     Examples
     --------
@@ -183,7 +186,7 @@ class Jitted:
         if instance is None:
             return self
         self._is_method = True  # it may have been given to a class that was there
-        return MethodType(self, instance)
+        return Bound(self, instance)
 
     def _write(self, known: Known, tensors: list[Any], results: list[Any], args: Any, keywords: Any) -> None:
         """Write out the calls like this one: the next one need not find out what is known of it."""
@@ -355,7 +358,7 @@ class Jitted:
         whole, words = self._with_statics(args, keywords, moving, named)
         try:
             with recording(stack) as scope, no_full_collections(), self._extents() as late:
-                result = self.f(*whole, **words)
+                result = self._applied(whole, words)
         except UnboundError as error:
             raise TracingError(
                 f"while jit traced {self.name}: Python wanted a tensor's value at {reached(error)}, and {error}. Where "
@@ -394,8 +397,19 @@ class Jitted:
         """The function on tensors, other ones than the caller's: what it writes into them is its own affair."""
         leaves, structure = flatten(self._split(args, keywords)[1])
         moving, named = structure.build([leaf if _is_static(leaf) else self._own(leaf) for leaf in leaves])
-        whole, words = self._with_statics(args, keywords, moving, named)
-        return self.f(*whole, **words)
+        return self._applied(*self._with_statics(args, keywords, moving, named))
+
+    def _applied(self, args: Any, keywords: Any) -> Any:
+        """The function itself, of which a method leaves its object alone."""
+        if not self._is_method or not args or isinstance(args[0], type):
+            return self.f(*args, **keywords)
+        with unwritten(args[0], self._shown, not _is_object(args[0])):
+            return self.f(*args, **keywords)
+
+    @property
+    def _shown(self) -> str:
+        """What messages call it."""
+        return str(getattr(self, "__qualname__", self.name)).rpartition("<locals>.")[2]
 
     def _own(self, leaf: Any) -> Tensor:
         if type(leaf) is Tensor:

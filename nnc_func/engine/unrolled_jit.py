@@ -12,7 +12,7 @@ from nnc_func.device.shared.unrolled import Text
 from nnc_func.graph.leaves import CONSTANT
 from nnc_func.graph.node import Node
 from nnc_func.graph.tensors.tensor import Tensor
-from nnc_func.tree import Container, Structure, exact, static_fields
+from nnc_func.tree import Container, Structure, exact, has_fields, static_fields
 
 OTHER = object()  # what such a function returns of arguments of another signature
 LARGEST = 1024  # leaves and containers of arguments beyond which nothing is written out
@@ -93,7 +93,7 @@ def _read(text: Text, structure: Structure) -> list[str]:
             _refuse(text, f"[*{name}] == {text.value([*order])}" if order else f"not {name}")
             named = dict(zip(keys, parts, strict=True))
             _unpack(text, [named[key] for key in order], f"{name}.values()")
-        elif kind is not None and attrs.has(kind):
+        elif kind is not None and has_fields(kind):
             if static:
                 _refuse(text, f"{text.value(static_fields)}({name}) == {text.value(static)}")
             for part, key in zip(parts, keys, strict=True):

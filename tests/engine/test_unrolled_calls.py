@@ -8,6 +8,8 @@ import threading
 import warnings
 import weakref
 from collections.abc import Callable
+from dataclasses import dataclass
+from dataclasses import field as its_field
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -366,6 +368,26 @@ class Model:
     is_tree: ClassVar[bool] = True
 
 
+@dataclass
+class Plain:
+    """A tree that is a dataclass."""
+
+    weight: Any
+    mode: Any = its_field(default="plus", metadata={"static": True})
+
+    is_tree: ClassVar[bool] = True
+
+
+@dataclass(frozen=True, slots=True)
+class Narrow:
+    """One without a dictionary."""
+
+    weight: Any
+    mode: Any = its_field(default="plus", metadata={"static": True})
+
+    is_tree: ClassVar[bool] = True
+
+
 @pytest.mark.parametrize("first", [True, False])
 def test_arguments_that_differ_in_whatever_are_of_other_signatures(first: bool) -> None:
     """Each is called after calls of the others are written out; what was traced is what a fresh function traces."""
@@ -385,6 +407,8 @@ def test_arguments_that_differ_in_whatever_are_of_other_signatures(first: bool) 
         ((a, len), {}), ((a, abs), {}), (({"x": a, "y": b},), {}), (({"y": b, "x": a},), {}), (({"x": a},), {}),
         (({1: a},), {}), ((), {"x": a, "y": b}), ((), {"y": b, "x": a}), ((Model(a),), {}),
         ((Model(a, "minus"),), {}), ((Model(a, 1),), {}), ((Model(a, True),), {}), ((), {}), (([],), {}), (((),), {}),
+        ((Plain(a),), {}), ((Plain(a, 1),), {}), ((Plain(a, True),), {}), ((Plain((a,)),), {}), ((Narrow(a),), {}),
+        ((Narrow(a, -0.0),), {}), ((Narrow(a, 0.0),), {}), ((Hollow(),), {}),
         (({},), {}), ((None,), {}), ((Empty(),), {}), ((a.reshape(2, 1),), {}), ((np.float64(2),), {}),
     ]  # fmt: skip
     order = calls if first else calls[::-1]
@@ -552,6 +576,13 @@ class Empty:
     is_tree: ClassVar[bool] = True
 
 
+@dataclass
+class Hollow:
+    """One that is a dataclass."""
+
+    is_tree: ClassVar[bool] = True
+
+
 TREES = st.recursive(
     st.just(0),
     lambda inner: st.one_of(
@@ -560,8 +591,11 @@ TREES = st.recursive(
         st.dictionaries(st.sampled_from("abc"), inner, max_size=3),
         st.tuples(inner, inner).map(lambda pair: Pair(*pair)),
         inner.map(Model),
+        inner.map(Plain),
+        inner.map(Narrow),
         st.none(),
         st.just(Empty()),
+        st.just(Hollow()),
     ),
     max_leaves=8,
 )
@@ -591,3 +625,35 @@ def test_trees_go_in_and_out_of_calls_that_are_written_out(one: Any, other: Any)
         for leaf, array in zip(leaves, wanted, strict=True):
             np.testing.assert_array_equal(leaf.numpy(), array)
     assert fast.traces == 1
+
+
+@pytest.mark.parametrize("stack", [nnc.eager(), LAZY], ids=["eager", "lazy"])
+def test_calls_with_trees_of_all_kinds_are_as_python_s(stack: Any) -> None:
+    """Four calls and more of each signature, among calls of other dtypes, shapes and static fields."""
+
+    def applied(tree: Any, x: Any) -> Any:
+        part, more = tree["part"], tree["more"][0]
+        part = part if isinstance(part, (Pair, Other)) else Pair(part.weight, 2.0 if part.mode == "plus" else -1.0)
+        return {"out": x * part.left + part.right, "tree": type(tree["part"])(x + 1, more * 2)}
+
+    def unmade(found: Any) -> list[Any]:
+        return [getattr(leaf, "numpy", lambda leaf=leaf: leaf)() for leaf in flatten(found["out"])[0]]
+
+    fast = stack.jit(applied)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RetraceWarning)
+        for n in range(1, 6):
+            for dtype, shape in (("float32", (3,)), ("float64", (3,)), ("float32", (2, 1))):
+                x = np.full(shape, n, dtype)
+                w = x * 2 + 1
+                for part in (
+                    Pair(w, x), Other(w, x), Model(w), Model(w, "minus"), Plain(w), Plain(w, "minus"), Narrow(w),
+                    Narrow(w, "minus"),
+                ):  # fmt: skip
+                    tree = {"part": part, "more": [x]}
+                    found, wanted = fast(tree, x), applied(tree, x)
+                    assert type(found["tree"]) is type(part)
+                    for a, b in zip(unmade(found), unmade(wanted), strict=True):
+                        np.testing.assert_array_equal(a, b, strict=True)
+    if stack is LAZY:
+        assert fast.traces == 24
