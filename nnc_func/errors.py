@@ -95,7 +95,7 @@ class TracedFunctionError(ControlFlowError):
 
 
 class UndefinedVariableError(NncError, UnboundLocalError):
-    """A variable is read that has not got a value on every way: names it, and the branch that assigns it."""
+    """A variable is read that has no value on some way, or values that no tensor is both of: names it and why."""
 
 
 class DerivativeError(NncError, TypeError):

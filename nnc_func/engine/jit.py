@@ -20,7 +20,7 @@ from nnc_func.engine.methods import Bound, unwritten
 from nnc_func.engine.reading import substituted
 from nnc_func.engine.running.program import Program
 from nnc_func.engine.unrolled_jit import LARGEST, OTHER, Fixed, written
-from nnc_func.errors import GraphError, OperatorError, TracingError, UnboundError, check_function
+from nnc_func.errors import DeviceError, GraphError, OperatorError, TracingError, UnboundError, check_function
 from nnc_func.facets.late_extents import Late, late_extents
 from nnc_func.garbage_collection import no_full_collections
 from nnc_func.graph.leaves import INPUT, owned
@@ -222,7 +222,10 @@ class Jitted:
             if _is_static(leaf):
                 signature.append((leaf, exact(leaf)))
                 continue
-            concrete = self.stack.concrete(leaf)
+            try:
+                concrete = self.stack.concrete(leaf)
+            except DeviceError as error:
+                raise self._no_array(structure, at, leaf, error) from None
             if concrete is None:
                 return None
             tensors.append(owned(self.stack.device, concrete) if at in donated and type(leaf) is Tensor else concrete)
@@ -396,8 +399,28 @@ class Jitted:
     def _called(self, args: Any, keywords: Any) -> Any:
         """The function on tensors, other ones than the caller's: what it writes into them is its own affair."""
         leaves, structure = flatten(self._split(args, keywords)[1])
-        moving, named = structure.build([leaf if _is_static(leaf) else self._own(leaf) for leaf in leaves])
+        own: list[Any] = []
+        for at, leaf in enumerate(leaves):
+            try:
+                own.append(leaf if _is_static(leaf) else self._own(leaf))
+            except DeviceError as error:
+                raise self._no_array(structure, at, leaf, error) from None
+        moving, named = structure.build(own)
         return self._applied(*self._with_statics(args, keywords, moving, named))
+
+    def _no_array(self, structure: Structure, at: int, leaf: Any, error: DeviceError) -> DeviceError:
+        """The error where a leaf of the arguments is no array, with what to do about an object of a user's."""
+        if not _is_object(leaf):
+            return error
+        group, first, *rest = structure.paths[at]
+        by_position = _by_position(self.f)
+        name: Any = first if group == "1" else int(first)
+        name = by_position[name] if group == "0" and name < len(by_position) else name
+        return DeviceError(
+            f"argument {'.'.join([str(name), *rest])} of {self._shown}: {error}. Where it is part of the signature, "
+            f"say static={name!r}; where its fields are tensors, let it be an attrs class or a dataclass with "
+            "is_tree = True"
+        )
 
     def _applied(self, args: Any, keywords: Any) -> Any:
         """The function itself, of which a method leaves its object alone."""
@@ -477,16 +500,18 @@ def _closed(outputs: list[Any], inputs: list[Any]) -> bool:
     return all(n.op is not INPUT or n in inputs for n in topological(values))
 
 
+def _by_position(f: Any) -> list[str]:
+    """Names of the parameters that can be given by position; none where Python does not know."""
+    try:
+        parameters = inspect.signature(f).parameters.values()
+    except (TypeError, ValueError):
+        return []
+    return [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+
+
 def _named(f: Any, arguments: Arguments) -> tuple[frozenset[int], frozenset[str]]:
     """Positions and names of some arguments: an argument has both where it can be given either way."""
-    try:
-        names = [
-            p.name
-            for p in inspect.signature(f).parameters.values()
-            if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
-        ]
-    except (TypeError, ValueError):
-        names = []
+    names = _by_position(f)
     positions, words = set(), set()
     for each in (arguments,) if isinstance(arguments, (str, int)) else arguments:
         if isinstance(each, int):

@@ -118,7 +118,8 @@ def test_what_cannot_be_an_operator_is_refused_by_name(stack: Any) -> None:
     )
     refused(stack, becomes, "carries best: it is Structure.None. before", [1.0, 2.0])
     refused(stack, differs, "what is returned differs")
-    refused(stack, shapes, r"y has no value: y has shape \(2,\) where the condition", error=UndefinedVariableError)
+    said = r"decides what the variable y is, and no tensor is both: y has shape \(2,\) where the condition"
+    refused(stack, shapes, said, error=UndefinedVariableError)
     refused(stack, raises, r"raise at line \d+ is in a block that the tensor at")
     refused(stack, appends, "appends to outs, and how often it goes depends on a tensor")
     refused(stack, reads, "a list is read in the loop that appends to it", [1.0, 2.0])

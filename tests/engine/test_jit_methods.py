@@ -360,3 +360,39 @@ def test_programs_and_tuning_of_a_bound_method() -> None:
     assert gram.of != Gram().of
     assert len({gram.of, gram.of}) == 1
     assert gram.of.traces == Gram.of.traces == 2
+
+
+# --- objects as other arguments ----------------------------------------------------------------------------
+
+
+@each_stack
+def test_objects_that_are_no_arguments_are_named(stack: Any) -> None:
+    class Plain:
+        @stack.jit
+        def two(self, q: Any, x: Any) -> Any:
+            return x * 2
+
+        @property
+        @stack.jit
+        def half(self) -> Any:
+            return stack.asarray(X) / 2
+
+        @property
+        @stack.jit(static="self")
+        def double(self) -> Any:
+            return stack.asarray(X) * 2
+
+    plain = Plain()
+    wanted = r"argument {} of .*given a Plain.*static='{}'.*is_tree = True"
+    for call, name, told in (
+        (lambda: plain.two(Plain(), X), "q", "q"),
+        (lambda: plain.two(x=X, q=Plain()), "q", "q"),
+        (lambda: plain.two({"a": [Plain()]}, X), r"q\.a\.0", "q"),
+        (lambda: plain.half, "self", "self"),
+        (lambda: stack.jit(lambda x: plain.two(plain, x))(X), "q", "q"),
+        (lambda: stack.jit(lambda *rest: 1)(X, plain), "1", "1"),
+    ):
+        with pytest.raises(nnc.errors.DeviceError, match=wanted.format(name, told).replace("'1'", "1")):
+            call()
+    for _ in range(3):
+        assert plain.double.numpy().tolist() == (X * 2).tolist()

@@ -29,6 +29,7 @@ from nnc_func.control_flow.conversion.values import (
     Rows,
     Set,
     Undefined,
+    Unlike,
     Unreached,
     leaves_that_move,
     moving,
@@ -250,7 +251,7 @@ class _Merge:
         except _DifferError as error:
             if lasts:
                 raise ControlFlowError(self._unequal(entry.name, error)) from None
-            self._none(entry, str(error))
+            self._always(Unlike(entry.name, str(error)))
 
     def written(self) -> None:
         """Decide what objects have that were written into.

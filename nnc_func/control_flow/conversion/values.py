@@ -40,6 +40,18 @@ class Undefined:
         return f"<{self.name} has no value>"
 
 
+class Unlike(Undefined):
+    """What a variable has that the two sides of a branch leave unlike, so that no tensor is both."""
+
+    __slots__ = ()
+
+    def error(self) -> UndefinedVariableError:
+        """What to raise where somebody wants the value."""
+        return UndefinedVariableError(
+            f"a tensor decides what the variable {self.name} is, and no tensor is both: {self.why}"
+        )
+
+
 class Unreached(Undefined):
     """What a function returns while it has not returned: it stands for zeros, which nobody sees."""
 
