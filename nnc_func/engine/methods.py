@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from types import MemberDescriptorType, MethodType
 from typing import Any
 
+from nnc_func.body import is_pure
 from nnc_func.errors import TracingError
-from nnc_func.graph.leaves import INPUT, VARIABLE
 from nnc_func.graph.node import Value, topological
 from nnc_func.graph.tensors.tensor import Tensor
 from nnc_func.tree import flatten
@@ -146,7 +146,7 @@ def _depends(leaf: Any) -> bool:
     value = leaf.value
     if not isinstance(value, Value):
         return not isinstance(value, leaf.stack.device.array_type)
-    return any(node.op in (INPUT, VARIABLE) or node.op.effect for node in topological([value]))
+    return not all(is_pure(node.op, node.items) for node in topological([value]))
 
 
 def _put_back(instance: Any, before: dict[str, Any], names: list[str]) -> None:
