@@ -19,7 +19,9 @@ from hypothesis import strategies as st
 
 import nnc_func as nnc
 from nnc_func.device.onednn import packing
-from nnc_func.device.onednn.primitives import Convolution, convolution
+from nnc_func.device.onednn.handles import strided
+from nnc_func.device.onednn.library import present
+from nnc_func.device.onednn.primitives import Convolution, Primitive, _Steps, convolution
 from nnc_func.engine.plan_rows import INPUT
 from nnc_func.errors import PlanError
 
@@ -129,6 +131,34 @@ def test_what_is_packed_is_shared_and_goes_with_its_constant() -> None:
     assert len(_packed()) == len(before) + len(made)
     programs.clear()
     assert not any(found is each for found in _packed() for each in made)
+
+
+def test_what_reads_a_constant_another_way_packs_another_array() -> None:
+    """A square matrix as it is, and transposed: both are put into one order, and are not the same."""
+    library, matrix = present(), some(16, 16)
+    wanted = strided(library, (16, 16), (20, 1))
+    found = []
+    for strides in ((16, 1), (1, 16)):
+        steps = _Steps(library)
+        steps.packed(33, 1, strided(library, (16, 16), strides), wanted)
+        primitive = Primitive(library, (), 3, 0, "none", steps.packings)
+        found += [packing.shared(primitive, 1, matrix, matrix) for _ in range(2)]
+    assert found[0] is found[1]
+    assert found[2] is found[3]
+    for packed, elements in ((found[0], matrix), (found[2], matrix.T)):
+        seen = np.ndarray((16, 16), "float32", packed, strides=(80, 4))
+        np.testing.assert_array_equal(seen, elements)
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_square_constant_is_multiplied_as_it_is_and_transposed(turned: bool) -> None:
+    w, a = some(256, 256), some(64, 256)
+    x = LAZY.input("x", a.shape, "float32")
+    ops = LAZY.ops
+    first, second = (ops.matmul(x, w, transpose_b=each) for each in (turned, not turned))
+    program = LAZY.compile([x], [first, second])
+    for found, by in zip(program(a), (w.T, w) if turned else (w, w.T), strict=True):
+        np.testing.assert_allclose(found, a @ by, rtol=1e-4, atol=1e-3)
 
 
 def test_a_run_takes_no_memory_beside_its_plan() -> None:

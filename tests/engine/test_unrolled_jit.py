@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import sys
-import threading
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass
 from dataclasses import field as its_field
 from typing import Any, ClassVar, NamedTuple
@@ -20,27 +18,7 @@ import nnc_func as nnc
 from nnc_func.engine.jit import KEPT, QUICK, RetraceWarning
 from nnc_func.errors import OperatorError
 from nnc_func.tree import builder, flatten
-
-LAZY = nnc.lazy()
-OPS = LAZY.ops
-X = np.linspace(0.1, 1, 4, dtype="float32")
-
-
-def at_once(act: Callable[[int], None], numbers: range) -> None:
-    """Call a function of each of these numbers, each in a thread of its own."""
-    threads = [threading.Thread(target=act, args=(n,)) for n in numbers]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-
-
-def warm(program: Any, *inputs: Any) -> Any:
-    """The program after two runs: from the third one on, its call is written out."""
-    for _ in range(2):
-        program(*inputs)
-    return program
-
+from tests.engine.test_unrolled_calls import LAZY, OPS, X, at_once, warm
 
 # --- signatures --------------------------------------------------------------------------------------------
 

@@ -77,8 +77,7 @@ def same(library: Library, one: Any, other: Any) -> bool:
     return bool(library.functions.dnnl_memory_desc_equal(one, other))
 
 
-BINARY = {"add": 0x1FFF0, "multiply": 0x1FFF1, "maximum": 0x1FFF2, "minimum": 0x1FFF3, "divide": 0x1FFF4,
-          "subtract": 0x1FFF5}  # fmt: skip
+BINARY = {"add": 0x1FFF0, "multiply": 0x1FFF1, "subtract": 0x1FFF5}
 UNARY = {"relu": 0x20}  # ``dnnl_alg_kind_t``
 
 

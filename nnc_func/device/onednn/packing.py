@@ -15,7 +15,7 @@ import numpy as np
 from nnc_func.device.onednn.handles import Handle, Pair, same
 from nnc_func.device.onednn.primitives import ALIGNMENT, Packing, Primitive
 
-_known: dict[int, tuple[weakref.ref[Any], list[tuple[Handle, Any]]]] = {}
+_known: dict[int, tuple[weakref.ref[Any], list[tuple[Packing, Any]]]] = {}
 _lock = threading.RLock()  # a weak reference may end while it is held
 
 
@@ -66,12 +66,18 @@ def shared(primitive: Primitive, position: int, owner: Any, array: Any) -> Any:
         known = _known.get(key)
         if known is None or known[0]() is not owner:
             known = _known[key] = weakref.ref(owner, lambda ended: _forget(key, ended)), []
-        for wanted, found in known[1]:
-            if same(primitive.library, wanted, packing.wanted):
+        for other, found in known[1]:
+            if _alike(primitive, other, packing):
                 return found
         found = packed(primitive, position, array)
-        known[1].append((packing.wanted, found))
+        known[1].append((packing, found))
         return found
+
+
+def _alike(primitive: Primitive, one: Packing, other: Packing) -> bool:
+    """Whether they read an array alike, and put it into the same order: a square matrix is read in two ways."""
+    pairs = zip(one.arguments[:2], other.arguments[:2], strict=True)
+    return all(same(primitive.library, a.description, b.description) for a, b in pairs)
 
 
 def _forget(key: int, ended: Any) -> None:

@@ -65,11 +65,6 @@ class Packing:
     nbytes: int
     scratch: int
 
-    @property
-    def wanted(self) -> Handle:
-        """The order that it gives."""
-        return self.arguments[1].description
-
 
 @frozen(eq=False)
 class Primitive:
