@@ -22,8 +22,8 @@ from nnc_func.device.onednn import packing
 from nnc_func.device.onednn.handles import strided
 from nnc_func.device.onednn.library import present
 from nnc_func.device.onednn.primitives import Convolution, Primitive, _Steps, convolution
-from nnc_func.engine.plan_rows import INPUT
-from nnc_func.errors import PlanError
+from nnc_func.engine.plan_rows import DONATED, INPUT
+from nnc_func.errors import DeviceWarning, PlanError
 
 LAZY, REFERENCE = nnc.lazy(nnc.CPU()), nnc.eager()
 PACKED = "onednn, packed"
@@ -285,3 +285,17 @@ def test_a_plan_names_its_machine_and_is_read_back() -> None:
     other = evolve(plan, machine="oneDNN 9.9.9, none, 64 threads", arena_bytes=plan.arena_bytes // 2)
     with pytest.raises(PlanError, match=r"was made for oneDNN 9\.9\.9, none, 64 threads, and CPU\(\) has oneDNN 3"):
         LAZY.program(other, constants=WEIGHTS)
+
+
+def test_inputs_that_are_given_up_are_so_in_a_file_that_is_planned_again(tmp_path: Path) -> None:
+    path = tmp_path / "donated.nnc"
+    x, y = LAZY.input("x", (2, 8, 8, 24), "float32"), LAZY.input("y", (2, 8, 8, 16), "float32")
+    program = LAZY.compile([x, y], LAZY.ops.conv2d(y, WEIGHTS[0], padding="SAME") * 2 + x, donate=[x])
+    program.save(path)
+    with pytest.warns(DeviceWarning, match="planned again for this machine, without such a library"):
+        again = nnc.load_program(path, nnc.lazy())
+    kinds = [[plan.buffers[plan.slots[s].buffer].kind for s in plan.inputs] for plan in (program.plan, again.plan)]
+    assert kinds[0] == kinds[1]
+    assert DONATED in kinds[0]
+    given_ = some(2, 8, 8, 24), some(2, 8, 8, 16)
+    np.testing.assert_allclose(again(*map(np.copy, given_)), program(*map(np.copy, given_)), rtol=1e-4, atol=1e-4)

@@ -167,7 +167,8 @@ class _Reader:
         self._warn_of(plan)
         self._read_constants()
         graph = self._graph()()
-        given_up = [n for n, slot in enumerate(plan.inputs) if plan.buffers[plan.slots[slot].buffer].kind == DONATED]
+        sources = {b.source for b in plan.buffers if b.kind == DONATED}  # of a plan that was not verified
+        given_up = [n for n in range(len(graph.inputs)) if n in sources]
         found: Program = engine.program(graph, graph, None, 0.0, donated=given_up)
         self._admit(found.plan)
         return found
