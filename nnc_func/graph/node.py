@@ -278,9 +278,10 @@ class InternTable:
 
     def _sweep(self) -> None:
         """Forget the keys of nodes that are gone."""
-        for key, found in list(self.nodes.items()):
-            if found() is None:
-                del self.nodes[key]
+        for key in list(self.nodes):  # which nobody can interrupt; to make pairs may collect, and finalisers make nodes
+            found = self.nodes.get(key)
+            if found is not None and found() is None:
+                self.nodes.pop(key, None)
         self._most = max(LEAST_KEYS, 3 * len(self.nodes))
 
     def merge(self, node: Node, where: Origin) -> None:

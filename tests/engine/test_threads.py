@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 import threading
 import time
@@ -55,6 +56,29 @@ def together(*actions: Callable[[], Any]) -> list[Any]:
 
 
 # --- building and compiling --------------------------------------------------------------------------------
+
+
+def test_nodes_are_made_while_keys_of_others_are_swept() -> None:
+    """The collector may run within a sweep, and a finaliser then makes nodes; other threads go on beside it."""
+    x = nnc.lazy().input("x", (), "float64")
+    table = x.value.node.table
+    alive = [(x + float(i)).value for i in range(900)]
+    made = []
+
+    def make(phase: str, _: Any) -> None:
+        made.append((x * float(len(made))).value)
+
+    before = gc.get_threshold()
+    gc.callbacks.append(make)
+    gc.set_threshold(10)
+    try:
+        for _ in range(20):
+            count = len(table)
+    finally:
+        gc.set_threshold(*before)
+        gc.callbacks.remove(make)
+    assert made
+    assert len(alive) <= count <= len(table)
 
 
 def test_equal_expressions_are_one_node_whichever_thread_builds_them() -> None:
