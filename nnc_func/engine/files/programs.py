@@ -28,7 +28,7 @@ from nnc_func.engine.plan import Plan
 from nnc_func.engine.plan_rows import DONATED
 from nnc_func.engine.running.binding import every, extents_of
 from nnc_func.engine.running.program import Program
-from nnc_func.engine.symbolic import SymbolicProgram
+from nnc_func.engine.symbolic import SymbolicProgram, rewritten
 from nnc_func.engine.verifying.graphs import check_graph
 from nnc_func.errors import DeviceWarning, FileFormatError, PlanError
 from nnc_func.garbage_collection import long_lived
@@ -135,7 +135,10 @@ class _Reader:
             dims = extents_of(graph.inputs, _avals(plan, plan.inputs))
             found = graph.specialised(dims)
             made = self._bound(plan, constants, arenas=program.arenas, graph=found)
-            self._check_graph(plan, constants, found)
+            try:
+                check_graph(plan, constants, found)
+            except PlanError:  # it was optimised once more for its extents
+                self._check_graph(plan, constants, rewritten(engine, found))
             program.programs[every(graph, dims)] = made
         return program
 
