@@ -192,7 +192,9 @@ class SymbolicProgram(Bindings):
         if tuning.program is program:
             return evolve(tuning, program=self)
         engine = self._engine.with_kernels(tuning.table)
-        tuned = SymbolicProgram(engine, self.graph, self.source, self._report, self._seconds, self._donated, self._again)
+        tuned = SymbolicProgram(
+            engine, self.graph, self.source, self._report, self._seconds, self._donated, self._again
+        )
         return evolve(tuning, program=tuned)
 
     def __repr__(self) -> str:
