@@ -180,6 +180,10 @@ def _clip(xp: Any, x: Any, *, min: Any, max: Any) -> Any:
 
 def _clip_into(xp: Any, arrays: Arrays, outs: Arrays, scratch: Arrays, *, min: Any, max: Any) -> None:
     (x,), (out,) = arrays, outs
+    if xp is np and x.dtype == out.dtype and x.dtype.kind == "f" and not min is max is None:
+        low, high = -np.inf if min is None else min, np.inf if max is None else max
+        x.clip(out.dtype.type(low), out.dtype.type(high), out)  # `maximum` of a run and a number is slow
+        return
     if min is not None:
         xp.maximum(x, min, out=out)
     elif max is None:
