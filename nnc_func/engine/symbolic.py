@@ -132,6 +132,8 @@ class SymbolicProgram(Bindings):
     ----------
     arenas
         The memory that all programs run in: as much as the largest needs, for each call that runs at a time.
+    rewrites
+        Whether the graph is optimised for each binding; else it is optimised already.
 
     Examples
     --------
@@ -156,12 +158,12 @@ class SymbolicProgram(Bindings):
         report: Any,
         seconds: float,
         donated: Sequence[int] = (),
-        again: bool = False,
+        rewrites: bool = False,
     ) -> None:
         self.arenas = arenas = Arenas(engine.device)
 
         def planned(graph: ComputationGraph) -> Any:  # holds no program, whose memory would wait for the collector
-            if again:
+            if rewrites:
                 graph = rewritten(engine, graph)
             return engine.program(graph, source, report, seconds, arenas, donated)
 
@@ -170,16 +172,16 @@ class SymbolicProgram(Bindings):
         self._report = report
         self._seconds = seconds
         self._donated = donated
-        self._again = again
+        self.rewrites = rewrites
 
     def rewriting_bindings(self) -> SymbolicProgram:
-        """The same program, whose graph is optimised once more for each binding when it is first met.
+        """The same program, whose graph is the one that was compiled, optimised for each binding when it is first met.
 
         Some rules, and most fused kernels, want extents that are known. It takes longer to meet a binding, and less
         time to run it.
         """
         return SymbolicProgram(
-            self._engine, self.graph, self.source, self._report, self._seconds, self._donated, again=True
+            self._engine, self.source, self.source, self._report, self._seconds, self._donated, rewrites=True
         )
 
     def autotune(self, *inputs: Any, budget: float = 2.0, workspace: int | None = None) -> Any:
@@ -193,7 +195,7 @@ class SymbolicProgram(Bindings):
             return evolve(tuning, program=self)
         engine = self._engine.with_kernels(tuning.table)
         tuned = SymbolicProgram(
-            engine, self.graph, self.source, self._report, self._seconds, self._donated, self._again
+            engine, self.graph, self.source, self._report, self._seconds, self._donated, self.rewrites
         )
         return evolve(tuning, program=tuned)
 
@@ -202,7 +204,7 @@ class SymbolicProgram(Bindings):
 
 
 def rewritten(engine: Any, graph: ComputationGraph) -> ComputationGraph:
-    """The graph of a binding, optimised for its extents; of the same source."""
+    """The graph of a binding, optimised for its extents."""
     with engine.symbol.table.walking, uncollected():
         found, _ = engine.graph.optimised(graph)
-    return evolve(found, source=graph.source)  # type: ignore[no-any-return]
+    return found  # type: ignore[no-any-return]

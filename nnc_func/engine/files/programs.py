@@ -126,7 +126,8 @@ class _Reader:
         if not hasattr(engine, "program"):
             raise FileFormatError(f"it has unknown extents, which {engine!r} cannot plan: load it in a lazy stack")
         graph = self._graph()()
-        program = SymbolicProgram(engine, graph, graph, None, 0.0, tuple(_donated(self.about, graph)))
+        rewrites = self.about.get("rewrites") is True
+        program = SymbolicProgram(engine, graph, graph, None, 0.0, tuple(_donated(self.about, graph)), rewrites)
         for at in range(len(self._plans)):
             plan, constants = self._plan(at)
             if self._is_of_another_machine(plan):  # it is planned again where such extents are asked for
@@ -134,11 +135,12 @@ class _Reader:
                 continue
             dims = extents_of(graph.inputs, _avals(plan, plan.inputs))
             found = graph.specialised(dims)
+            if rewrites:
+                found = rewritten(engine, found)
             made = self._bound(plan, constants, arenas=program.arenas, graph=found)
-            try:
-                check_graph(plan, constants, found)
-            except PlanError:  # it was optimised once more for its extents
-                self._check_graph(plan, constants, rewritten(engine, found))
+            if rewrites and not _agrees(plan, constants, found):  # this stack has other rules: it is planned again
+                continue
+            self._check_graph(plan, constants, found)
             program.programs[every(graph, dims)] = made
         return program
 
@@ -264,6 +266,14 @@ class _Reader:
         for at, name in enumerate(variable_names(self.about)):
             array = owned(device, self.archive.array(f"variables/{at}.npy"), place=places.get(name))
             self.variables[name] = Variable(name, array, device.aval(array), device)
+
+
+def _agrees(plan: Plan, constants: list[Any], graph: Any) -> bool:
+    try:
+        check_graph(plan, constants, graph)
+    except PlanError:
+        return False
+    return True
 
 
 def _avals(plan: Plan, slots: Iterable[int]) -> list[Aval]:
