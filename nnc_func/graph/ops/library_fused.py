@@ -20,12 +20,12 @@ from nnc_func.device.kernels.linalg import last_channels
 from nnc_func.device.kernels.onednn import FAST, Primitives, Run, Scratch, kernel_of, result_array
 from nnc_func.facets.kernels import Kernel
 from nnc_func.facets.layouts import NHWC
-from nnc_func.graph.ops.lowering import Lowered, call_in_blocks
+from nnc_func.graph.ops.lowering import Lowered, call_in_blocks, call_lowered
 
 if TYPE_CHECKING:
     from nnc_func.device.onednn.primitives import After
 
-BLOCK = 1 << 17  # bytes of a block: it and what is beside it fit in the second cache
+BLOCK = 1 << 18  # bytes of a block: it and what is beside it fit in the second cache
 MOST = 8  # operators that the library does itself
 EITHER_WAY = frozenset({"add", "multiply"})
 WITH_ANOTHER = EITHER_WAY | {"subtract"}
@@ -202,9 +202,12 @@ def blockwise(
         finish = rest and lowered_after(rest, out.dtype, [others[i] for i in found.beside])
 
         def made(*scratch: Any) -> Run:
-            return partial(
-                _run, of(*scratch[:pads]), found, finish or None, scratch[pads:], params.get("data_format", NHWC)
-            )
+            first = of(*scratch[:pads])
+            if not finish:
+                return partial(_alone, first, found.others)
+            given = [others[i] for i in found.beside]
+            after = _Finish.of(finish, given, out.shape, params.get("data_format", NHWC), scratch[pads:], out.dtype)
+            return partial(_run, first, found, after)
 
         return made
 
@@ -217,12 +220,78 @@ def blockwise(
     return kernel_of(name, bound_of, scratch_of, takes, empty, lasting, **facts)
 
 
-def _run(
-    first: Run, parts: Split, finish: Lowered | None, registers: Any, data_format: str, a: Any, b: Any, *arrays: Any
-) -> None:
+def _alone(first: Run, which: tuple[int, ...], a: Any, b: Any, *arrays: Any) -> None:
+    *others, out = arrays
+    first(a, b, *[others[i] for i in which], out)
+
+
+def _run(first: Run, parts: Split, after: _Finish, a: Any, b: Any, *arrays: Any) -> None:
     *others, out = arrays
     first(a, b, *[others[i] for i in parts.others], out)
-    if finish is not None:
-        beside = [last_channels(np.broadcast_to(others[i], out.shape), data_format) for i in parts.beside]
-        seen = last_channels(out, data_format)
-        call_in_blocks(BLOCK, finish, beside, seen, seen, registers)
+    after.run([others[i] for i in parts.beside], out)
+
+
+@frozen(eq=False)
+class _Finish:
+    """What is done with a library's result where it lies.
+
+    Attributes
+    ----------
+    lowered, data_format, registers
+        The calls, of images in which order, and scratch memory.
+    strides
+        Of each operand beside the result, those of a view that has the result's shape, channels last, if it lies
+        without gaps; none of one number, which is left one.
+    shape
+        Of the result, channels last.
+    whole
+        The registers as they go with a result that is one block; None where it is not.
+    """
+
+    lowered: Lowered
+    data_format: str
+    registers: Any
+    strides: tuple[tuple[int, ...], ...]
+    shape: tuple[int, ...]
+    whole: Any
+
+    @classmethod
+    def of(cls, lowered: Lowered, others: Any, shape: Any, data_format: str, registers: Any, dtype: Any) -> _Finish:
+        """As it is with operands of these avals."""
+        last = shape if data_format == NHWC else (*shape[:-3], *shape[-2:], shape[-3])
+        size = math.prod(shape)
+        is_one = size * dtype.itemsize <= BLOCK or len(shape) <= 1
+        strides = tuple([_spread(each, shape, data_format) for each in others])
+        return cls(
+            lowered, data_format, registers, strides, last,
+            [each[:size].reshape(last) for each in registers] if is_one else None,
+        )  # fmt: skip
+
+    def run(self, others: Any, out: Any) -> None:
+        """Do it."""
+        seen, where = last_channels(out, self.data_format), self.data_format
+        if self.whole is None:
+            beside = [last_channels(np.broadcast_to(each, out.shape), where) for each in others]
+            call_in_blocks(BLOCK, self.lowered, beside, seen, seen, self.registers)
+            return
+        beside = [self.shown(each, strides) for each, strides in zip(others, self.strides, strict=True)]
+        call_lowered(self.lowered, [seen, *beside, seen, *self.whole, seen])
+
+    def shown(self, other: Any, strides: tuple[int, ...]) -> Any:
+        """An operand as it goes with the result, channels last."""
+        if other.size == 1:
+            return other.reshape(())
+        if other.flags.c_contiguous:
+            return np.ndarray(self.shape, other.dtype, other, 0, strides)
+        whole = self.shape if self.data_format == NHWC else (*self.shape[:-3], self.shape[-1], *self.shape[-3:-1])
+        return last_channels(np.broadcast_to(other, whole), self.data_format)
+
+
+def _spread(other: Any, shape: Any, data_format: str) -> tuple[int, ...]:
+    """Strides of a view of an operand that lies row by row, which has that shape, channels last then."""
+    found, step = [], other.dtype.itemsize
+    for n in reversed(other.shape):
+        found.append(0 if n == 1 else step)
+        step *= n
+    strides = (0,) * (len(shape) - len(found)) + tuple(reversed(found))
+    return strides if data_format == NHWC else (*strides[:-3], *strides[-2:], strides[-3])
