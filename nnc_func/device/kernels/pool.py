@@ -16,6 +16,7 @@ import numpy as np
 from nnc_func.device.kernels import pool_reference
 from nnc_func.device.kernels.linalg import Arrays, Scratch, Windows, allocating, last_channels, spans
 from nnc_func.device.kernels.pool_reference import at, counts, pooled, resized, windows_in
+from nnc_func.device.kernels.pool_rows import AVERAGE_ALONG_ROWS
 from nnc_func.device.kernels.reordered import with_reordered
 from nnc_func.facets.kernels import Kernel, reference
 from nnc_func.facets.views import Cost
@@ -327,9 +328,13 @@ MAX_POOL2D_TANGENT = _kernels(
     lambda x, t, **p: (pooled(x, **p), t.dtype), pool_reference.routing(back=False), operands=2, operations=6,
     accepts=_routable,
 )  # fmt: skip
-AVERAGE_POOL2D = _kernels(
-    partial(_pool_into, True), _average_scratch, None, lambda x, **p: (pooled(x, **p), _average_dtype(x)),
-    pool_reference.average,
+
+AVERAGE_POOL2D = (
+    AVERAGE_ALONG_ROWS,
+    *_kernels(
+        partial(_pool_into, True), _average_scratch, None, lambda x, **p: (pooled(x, **p), _average_dtype(x)),
+        pool_reference.average,
+    ),
 )  # fmt: skip
 AVERAGE_POOL2D_GRADIENT = _kernels(
     _average_gradient_into, partial(_average_gradient_scratch, True), partial(_average_gradient_scratch, False),
