@@ -116,10 +116,14 @@ class After:
     other
         The other operand: ``"whole"``, one that lies as the result does; ``"channels"``, an element for each place on
         the innermost axis; ``"number"``, one element; empty, none.
+    numbers
+        That one without another operand takes: of ``"clip"`` its bounds, of ``"swish"`` 1 and nothing, of
+        ``"hardswish"`` the slope and the offset of its share.
     """
 
     name: str
     other: str = ""
+    numbers: tuple[float, float] = (0.0, 0.0)
 
 
 class _Steps:
@@ -277,13 +281,13 @@ def _kernel(shape: Sequence[int], groups: int) -> tuple[tuple[int, ...], tuple[i
 
 def _others(
     library: Library, after: Sequence[After], rank: int, whole: Handle, channels: Handle
-) -> tuple[list[tuple[str, Handle | None]], list[tuple[int, Handle]]]:
+) -> tuple[list[tuple[str, Handle | None, tuple[float, float]]], list[tuple[int, Handle]]]:
     """What is done after a primitive, as its attributes have it; and the arguments that this takes."""
     number = row_major(library, (1,) * rank)
     shown = {"whole": whole, "channels": channels, "number": number, "": None}
-    done = [(each.name, shown[each.other]) for each in after]
+    done = [(each.name, shown[each.other], each.numbers) for each in after]
     numbered = enumerate(done, 1)
-    return done, [(AFTER * n | SECOND, other) for n, (_, other) in numbered if other is not None]
+    return done, [(AFTER * n | SECOND, other) for n, (_, other, _) in numbered if other is not None]
 
 
 def _forward(library: Library, of: Convolution, attribute: Handle) -> tuple[Handle, tuple[Any, ...]]:
