@@ -1,7 +1,7 @@
 """A library's kernel and the elementwise operators that follow it.
 
-Sums and products with other operands, with which most bodies begin, the library does itself before it writes an
-element. What is left is computed block by block in its result: by kernels of ours, which keep NaN where it has none.
+Sums and products with other operands, and rectifiers, with which most bodies begin, the library does itself before it
+writes an element. What is left is computed block by block in its result, by kernels of ours.
 """
 
 from __future__ import annotations
@@ -17,7 +17,16 @@ from attrs import frozen
 from nnc_func.aval import Aval
 from nnc_func.body import Body
 from nnc_func.device.kernels.linalg import last_channels
-from nnc_func.device.kernels.onednn import FAST, Primitives, Run, Scratch, kernel_of, result_array
+from nnc_func.device.kernels.onednn import (
+    FAST,
+    Primitives,
+    Run,
+    Scratch,
+    keeps_nan,
+    kernel_of,
+    kind_of,
+    result_array,
+)
 from nnc_func.facets.kernels import Kernel
 from nnc_func.facets.layouts import NHWC
 from nnc_func.graph.ops.lowering import Lowered, call_in_blocks, call_lowered
@@ -32,7 +41,7 @@ EITHER_WAY = frozenset({"add", "multiply"})
 WITH_ANOTHER = EITHER_WAY | {"subtract"}
 
 
-LOSSY = frozenset({"relu", "sigmoid", "swish", "clip", "hardswish"})  # what loses NaN
+LOSSY = frozenset({"fast relu", "sigmoid", "swish", "clip", "hardswish"})  # what loses NaN
 
 
 @frozen
@@ -103,6 +112,13 @@ class _Walk:
             return None
         return _Step(_after(each.op.name, self.kinds[other]), others=(other,))
 
+    def rectifier(self, fast: bool) -> _Step | None:
+        """A rectifier: with `fast` the library's own, else one that keeps NaN, where it can be put together."""
+        each = self.body.applications[self.place]
+        if each.op.name != "relu" or each.operands != (self.value,) or self.read.count(self.value) != 1:
+            return None
+        return _Step(_after("fast relu" if fast else "relu")) if fast or keeps_nan() else None
+
     def lossy(self) -> _Step | None:
         """A function of one operand that the library computes, but for NaN."""
         each, value = self.body.applications[self.place], self.value
@@ -112,12 +128,12 @@ class _Walk:
         times = self.read.count(value)
         if name == "sigmoid" and times == 2 and self.read.count(here) == 1:
             weighed = self.named(self.place + 1, "multiply", value, here)
-            return _Step(_after("swish", numbers=(1.0, 0.0)), 2) if weighed else None
+            return _Step(_after("swish"), 2) if weighed else None
         if times != 1:
             return None
         if name == "clip" and None not in (params["min"], params["max"]):
             return _Step(_after("clip", numbers=(float(params["min"]), float(params["max"]))))
-        return _Step(_after(name)) if name in ("relu", "sigmoid") else None
+        return _Step(_after(name)) if name == "sigmoid" else None
 
     def hard_swish(self) -> _Step | None:
         """``x clip(x + 3, 0, 6) / 6``, where two operands of one element are these numbers."""
@@ -138,10 +154,10 @@ class _Walk:
             scale = 1 / 6
         else:
             return None
-        return _Step(_after("hardswish", numbers=(1 / 6, 0.5)), 4, given=((three, 3.0), (six, scale)))
+        return _Step(_after("hardswish"), 4, given=((three, 3.0), (six, scale)))
 
 
-def _after(name: str, other: str = "", numbers: tuple[float, float] = (0.0, 0.0)) -> After:
+def _after(name: str, other: str = "", numbers: tuple[float, ...] = ()) -> After:
     from nnc_func.device.onednn.primitives import After
 
     return After(name, other, numbers)
@@ -162,16 +178,17 @@ def split(body: Body, kinds: tuple[str, ...], most: int, fast: bool = False, gue
     Examples
     --------
     >>> from nnc_func.graph.ops import CATALOGUE as OPS
-    >>> body = Body.of(3, (OPS["add"], 0, 1), (OPS["relu"], 3), (OPS["multiply"], 4, 2))
+    >>> body = Body.of(3, (OPS["add"], 0, 1), (OPS["exp"], 3), (OPS["multiply"], 4, 2))
     >>> found = split(body, ("channels", "whole"), 8)
     >>> found.after, found.others, found.beside
-    ((After(name='add', other='channels', numbers=(0.0, 0.0)),), (0,), (1,))
+    ((After(name='add', other='channels', numbers=()),), (0,), (1,))
     >>> found.rest
-    (%0, %1) { %2 = relu(%0); %3 = multiply(%2, %1); return %3 }
+    (%0, %1) { %2 = exp(%0); %3 = multiply(%2, %1); return %3 }
     """
     walk, steps = _Walk(body, kinds), list[_Step]()
     while len(steps) < most and walk.place < len(body.applications):
-        found = walk.binary() or (walk.lossy() if fast else None) or (walk.hard_swish() if fast and guess else None)
+        found = walk.binary() or walk.rectifier(fast) or (walk.lossy() if fast else None)
+        found = found or (walk.hard_swish() if fast and guess else None)
         if found is None:
             break
         steps.append(found)
@@ -189,19 +206,6 @@ def split(body: Body, kinds: tuple[str, ...], most: int, fast: bool = False, gue
     rest = [each.of_others(tuple([numbers[i] for i in each.operands])) for each in left]
     whole = Body(len(beside) + 1, rest, [numbers[i] for i in body.results])
     return Split(after, others, whole, tuple(beside), given)
-
-
-def _kind(other: Any, out: Any, layout: Any, channels: int) -> str:
-    """Which of `After.other` an operand is, beside a result of that shape and layout; ``"none"``: none of them."""
-    if other.dtype != np.float32:
-        return "none"
-    shape = tuple(other.shape)
-    if shape == out:
-        return "whole" if getattr(other, "layout", None) == layout else "none"
-    if all(n == 1 for n in shape):
-        return "number"
-    rest = [n for i, n in enumerate(shape, -len(shape)) if i != channels]
-    return "channels" if len(shape) >= -channels and set(rest) <= {1} and shape[channels] == out[channels] else "none"
 
 
 @lru_cache(4096)
@@ -252,7 +256,7 @@ def blockwise(
         shape, _ = result(*avals, body=body, **params)
         layout = getattr(avals[0], "layout", None)
         channels = -1 if params.get("data_format", NHWC) == NHWC else -3
-        kinds = tuple([_kind(each, shape, layout, channels) for each in avals[2:]])
+        kinds = tuple([kind_of(each, shape, layout, channels) for each in avals[2:]])
         plain = tuple([Aval(a.shape, a.dtype) for a in avals])
         return _fitted(primitives, body, plain, kinds, lasting, tuple(params.items()), fast, guess)
 
