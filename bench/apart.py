@@ -24,15 +24,15 @@ TURN, MOST = 0.1, 50  # seconds of a turn, and calls at most
 STATISTICS = Path("/proc/stat")
 
 
-def serve(call: Callable[[], Any], **facts: Any) -> None:
+def serve(call: Callable[[], Any], clock: Callable[[], float] = time.perf_counter, **facts: Any) -> None:
     """In the process of a side: tell the facts, then call it as often as each line asks, and tell the seconds."""
     print(json.dumps(facts), flush=True)
     for line in sys.stdin:
         taken = []
         for _ in range(int(line)):
-            start = time.perf_counter()
+            start = clock()
             found = call()
-            taken.append(time.perf_counter() - start)
+            taken.append(clock() - start)
             del found
         print(json.dumps(taken), flush=True)
 
