@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -179,7 +178,6 @@ def _clip(xp: Any, x: Any, *, min: Any, max: Any) -> Any:
     return out if max is None else xp.minimum(out, xp.asarray(max, dtype=out.dtype))
 
 
-@lru_cache(256)
 def _held(dtype: Any, low: Any, high: Any) -> tuple[Any, Any]:
     """The bounds in a dtype; without one, infinity."""
     return dtype.type(-np.inf if low is None else low), dtype.type(np.inf if high is None else high)
