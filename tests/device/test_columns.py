@@ -87,3 +87,23 @@ def test_training_a_u_net_takes_no_more_than_its_activations() -> None:
     stack = nnc.lazy(nnc.Null())
     plan = stack.engine.compile(models.get("u-net").training(stack, 2, seed=None)).plan
     assert plan.arena_bytes <= 0.75 * 1_929_829_184  # what it took with columns of whole images
+
+
+@pytest.mark.parametrize("seed", DRAWN)
+def test_what_is_bound_computes_the_same(seed: int) -> None:
+    """Of images that are one block, again and again in the same scratch memory, and of images with gaps."""
+    x_shape, w_shape, params = _drawn(random.Random(seed))
+    draw = np.random.default_rng(seed)
+    x, w = (draw.standard_normal(shape).astype("float32") for shape in (x_shape, w_shape))
+    kernel = next(k for k in CATALOGUE["conv2d"].kernels if k.name == "columns on numpy")
+    wanted = kernel.compute(np, x, w, **params)
+    found = np.empty_like(wanted)
+    of = kernel.bound((x, w, found), **params)
+    if of is None:
+        assert 0 in x_shape or not found.size or x_shape[0] > 1
+        return
+    run = of(*[np.full(shape, np.nan, dtype) for shape, dtype in kernel.scratch((x, w), **params)])
+    for given in (x, np.repeat(x, 2, axis=-1)[..., ::2]):
+        found.fill(np.nan)
+        run(given, w, found)
+        np.testing.assert_array_equal(found, wanted)

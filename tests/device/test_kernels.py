@@ -309,3 +309,48 @@ def test_questions_beside_each_other_are_answered_alike() -> None:
     program = lazy.compile([x], lazy.ops.stack(lazy.ops.isnan(x), lazy.ops.isnan(x + 1), axis=1))
     values = np.where(np.arange(40) % 3, np.float32("nan"), np.float32(1))
     np.testing.assert_array_equal(program(values), np.isnan(values)[:, None].repeat(2, 1))
+
+
+# --- choices and bounds by runs ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int16", "bool", "complex64", "complex128"])
+@pytest.mark.parametrize("order", [(0, 1, 2, 3), (0, 3, 1, 2), (3, 2, 1, 0)])
+@pytest.mark.parametrize("kind", ["whole", "a number", "over the second", "another order", "rows"])
+def test_a_choice_is_numpys(dtype: str, order: tuple[int, ...], kind: str) -> None:
+    draw = np.random.default_rng(0)
+    shape = 2, 30, 7, 19
+
+    def some() -> Any:
+        found = draw.standard_normal(shape)
+        found[0, :3] = np.nan if np.dtype(dtype).kind in "fc" else 1
+        return found.astype(dtype).transpose(order)
+
+    a, b, condition = some(), some(), (draw.random(shape) < 0.4).transpose(order)
+    if kind == "a number":
+        a = np.asarray(a.ravel()[-1])
+    if kind == "another order":
+        b = np.ascontiguousarray(b[::-1])[::-1]
+    if kind == "rows":
+        condition = condition[:1]
+    wanted = np.where(condition, a, b)
+    out = b if kind == "over the second" else np.empty_like(condition if kind != "rows" else b, dtype)
+    kernel = CATALOGUE["where"].kernels[0]
+    assert kernel.into is not None
+    kernel.into(np, (condition, a, b), (out,), ())
+    np.testing.assert_array_equal(out, wanted)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int32"])
+@pytest.mark.parametrize(("low", "high"), [(-1, 2), (None, 2), (-1, None), (2, -1), (0, 0), (None, None)])
+def test_a_clip_is_numpys(dtype: str, low: int | None, high: int | None) -> None:
+    x = np.random.default_rng(0).standard_normal(5000).astype(dtype) * np.asarray(3, dtype)
+    if np.dtype(dtype).kind == "f":
+        x[:4] = np.nan, np.inf, -np.inf, -0.0
+    wanted = x
+    wanted = wanted if low is None else np.maximum(wanted, np.asarray(low, dtype))
+    wanted = wanted if high is None else np.minimum(wanted, np.asarray(high, dtype))
+    kernel, out = CATALOGUE["clip"].kernels[0], np.empty_like(x)
+    assert kernel.into is not None
+    kernel.into(np, (x,), (out,), (), min=low, max=high)
+    np.testing.assert_array_equal(out, wanted)

@@ -172,3 +172,17 @@ def test_images_of_the_other_format_and_other_kernels_stay() -> None:
     found = names([y])
     assert found.count("conv2d") == 6
     assert np.array_equal(LAZY.compile([x], y)(np.ones((1, 2, 8, 8), "int32")).shape, (1, 2, 8, 8))
+
+
+def test_transposed_convolutions_have_channels_innermost_with_their_neighbours() -> None:
+    x = y = image("NCHW")
+    for _ in range(5):
+        y = OPS.conv2d(y, LAZY.asarray(array(3, 3, 16, 16) / 8), padding="SAME", data_format="NCHW")
+    y = OPS.conv_transpose2d(y, LAZY.asarray(array(2, 2, 16, 16)), stride=2, data_format="NCHW")
+    y = OPS.conv2d(y, LAZY.asarray(array(3, 3, 16, 16) / 8), padding="SAME", data_format="NCHW")
+    cpu = nnc.lazy(nnc.CPU())
+    graph = LAZY.graph.close([x.value], [OPS.relu(y).value]).to(cpu)
+    found = cpu.engine.compile(graph)
+    assert [i.op.name for i in found.plan.instructions].count("relayout") == 2
+    given = array(*x.shape)
+    np.testing.assert_allclose(found(given), LAZY.compile([x], OPS.relu(y))(given), rtol=1e-4, atol=1e-3)
