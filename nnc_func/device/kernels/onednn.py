@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from attrs import frozen
 
+from nnc_func.device.kernels.onednn_calls import call
 from nnc_func.errors import NncError
 from nnc_func.facets.kernels import Kernel
 from nnc_func.facets.layouts import NHWC
@@ -43,6 +44,13 @@ def accepted(make: Callable[..., Primitive], *args: Any, **params: Any) -> bool:
         return make(*args, **params).is_fast
     except NncError:  # it has none at all
         return False
+
+
+def count() -> int:
+    """How many threads the library takes now."""
+    from nnc_func.device.onednn.library import present, threads
+
+    return threads(present())
 
 
 def pad(primitive: Primitive) -> Scratch:
@@ -113,7 +121,10 @@ def kernel_of(
 
     def compute(xp: Any, *arrays: Any, **params: Any) -> Any:
         out = empty(*arrays, **params)
-        into(bound_of, xp, arrays, (out,), for_one_call(scratch_of(arrays, **params)), **params)
+        if lasting:  # which may be others in the next call
+            into(bound_of, xp, arrays, (out,), for_one_call(scratch_of(arrays, **params)), **params)
+        else:
+            call(bound_of, scratch_of, count(), (*arrays, out), params)
         return out
 
     return Kernel(
