@@ -91,9 +91,7 @@ def ours(device: str, name: str, size: dict[str, int]) -> Step:
     }[name]()
     structure = flatten(made.init(0, (None, *x.shape[1:])))[1]
     is_mnist = name == "mnist"
-    loss, update = (
-        (nn.softmax_cross_entropy, nn.Adagrad(epsilon=EPSILON)) if is_mnist else (nn.quadratic, nn.SGD())
-    )
+    loss, update = (nn.softmax_cross_entropy, nn.Adagrad(epsilon=EPSILON)) if is_mnist else (nn.quadratic, nn.SGD())
     stack = nnc.lazy({"numpy": nnc.NumPy, "cpu": nnc.CPU}[device]())
     step = nn.Step(stack, structure.build(parameters), loss, update)
     return lambda: float(step(x, y, RATE)[0])

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from nnc_func.device.onednn.handles import Handle, Pair
-from nnc_func.device.onednn.packing import packed, shared
+from nnc_func.device.onednn.packing import Packed, packed, shared
 from nnc_func.device.onednn.primitives import ALIGNMENT, Primitive
 from nnc_func.device.shared.unrolled import Text
 from nnc_func.errors import DeviceError
@@ -35,7 +35,7 @@ def bound(
     ready
         Of each operand a function that gives the array itself if it lies as the primitive wants it, else a copy. Of
         those that stay the same (`Primitive.packings`) the function gives a row-major array, which is put into order
-        when the array is another one than last time.
+        when the array is another one than last time, or has been told to have other elements.
     shares
         Whether what was put into order is shared by all that are bound to the same array.
 
@@ -64,9 +64,11 @@ def bound(
     lasting: list[Any] = [stream, scratch, primitive]
     text = Text(*[f"a{i}" for i in range(primitive.arrays)])
     refs: list[Any] = [_nothing] * primitive.arrays
-    move = text.value(_moving(primitive, memories, refs, ready, shares))
+    kept: dict[int, Packed] = {}  # what was put into order, by position
+    move = text.value(_moving(primitive, memories, refs, ready, kept if shares else None))
     for i in range(primitive.arrays):
-        text.line(f"if {text.value(refs)}[{i}]() is not a{i}: a{i} = {move}({i}, a{i})")
+        is_stale = f" or not {text.value(kept)}[{i}].is_fresh" if shares and i in primitive.packings else ""
+        text.line(f"if {text.value(refs)}[{i}]() is not a{i}{is_stale}: a{i} = {move}({i}, a{i})")
     execute = library.functions.dnnl_primitive_execute
     for step, arguments in primitive.steps:
         pairs = (Pair * len(arguments))()
@@ -91,19 +93,25 @@ def _moving(
     memories: list[list[Handle]],
     refs: list[Any],
     ready: Sequence[Callable[[Any], Any]],
-    shares: bool,
+    kept: dict[int, Packed] | None,
 ) -> Callable[[int, Any], Any]:
-    """A function that points the memory objects of an operand or a result at an array, and gives what they show."""
+    """A function that points the memory objects of an operand or a result at an array, and gives what they show.
+
+    What is shared of what was put into order is `kept`.
+    """
     library, packings = primitive.library, primitive.packings
     put = library.functions.dnnl_memory_set_data_handle
     reference, pointer = weakref.ref, ctypes.c_void_p
-    lasting: dict[int, Any] = {}  # what was put into order, by position
+    lasting: dict[int, Any] = {}  # what was put into order for this one alone, by position
 
     def move(i: int, array: Any) -> Any:
         shown = ready[i](array) if i < len(ready) else array
         if i in packings:
-            shown = shared(primitive, i, array, shown) if shares else packed(primitive, i, shown)
-            lasting[i] = shown
+            if kept is None:
+                shown = lasting[i] = packed(primitive, i, shown)
+            else:
+                kept[i] = shared(primitive, i, array, shown)
+                shown = kept[i].memory
         address = pointer(shown.__array_interface__["data"][0])
         for memory in memories[i]:
             status = put(memory.pointer, address)
