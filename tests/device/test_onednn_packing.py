@@ -143,7 +143,7 @@ def test_what_reads_a_constant_another_way_packs_another_array() -> None:
         steps = _Steps(library)
         steps.packed(33, 1, strided(library, (16, 16), strides), wanted)
         primitive = Primitive(library, (), 3, 0, "none", steps.packings)
-        found += [packing.shared(primitive, 1, matrix, matrix).memory for _ in range(2)]
+        found += [packing.shared(primitive, 1, matrix, matrix, packing.Seen()) for _ in range(2)]
     assert found[0] is found[1]
     assert found[2] is found[3]
     for packed, elements in ((found[0], matrix), (found[2], matrix.T)):

@@ -19,6 +19,16 @@ from nnc_func.device.onednn.handles import Handle, Pair, same
 from nnc_func.device.onednn.primitives import ALIGNMENT, Packing, Primitive
 
 
+class Seen(list[Any]):
+    """Of each array of a function, what gives the one that it was called with last, or `unseen`."""
+
+    __slots__ = ("__weakref__",)
+
+
+def unseen() -> None:
+    """Stands where no array has been yet: equal to none."""
+
+
 class Packed:
     """An array in the order of a primitive.
 
@@ -30,10 +40,24 @@ class Packed:
         Whether it has the elements of now.
     """
 
-    __slots__ = ("is_fresh", "memory", "packing")
+    __slots__ = ("_users", "is_fresh", "memory", "packing")
 
     def __init__(self, packing: Packing, memory: Any) -> None:
         self.packing, self.memory, self.is_fresh = packing, memory, True
+        self._users: list[tuple[weakref.ref[Seen], int]] = []
+
+    def used(self, seen: Seen, position: int) -> None:
+        """Somebody reads it, and has seen the array that it was made of."""
+        self._users.append((weakref.ref(seen), position))
+
+    def end(self) -> None:
+        """The array has other elements: nobody has seen it."""
+        self.is_fresh = False
+        for each, position in self._users:
+            seen = each()
+            if seen is not None:
+                seen[position] = unseen
+        self._users = []
 
 
 class _Known:
@@ -84,7 +108,7 @@ def packed(primitive: Primitive, position: int, array: Any, into: Any = None) ->
     return found
 
 
-def shared(primitive: Primitive, position: int, owner: Any, array: Any) -> Packed:
+def shared(primitive: Primitive, position: int, owner: Any, array: Any, seen: Seen) -> Any:
     """As `packed`, of the owner's elements: found again while the owner is there, and as it was.
 
     Parameters
@@ -93,19 +117,22 @@ def shared(primitive: Primitive, position: int, owner: Any, array: Any) -> Packe
         The array as a program has it.
     array
         The same elements, row-major.
+    seen
+        Where it is forgotten that the array has been seen, when it gets other elements.
     """
     packing: Packing = primitive.packings[position]
     with _lock:
         known = _of(owner)
-        for found in known.kept:
-            if _alike(primitive, found.packing, packing):
-                if not found.is_fresh:
-                    packed(primitive, position, array, found.memory)
-                    found.is_fresh = True
-                return found
-        found = Packed(packing, packed(primitive, position, array))
-        known.kept.append(found)
-        return found
+        found = next((each for each in known.kept if _alike(primitive, each.packing, packing)), None)
+        if found is None:
+            found = Packed(packing, packed(primitive, position, array))
+            known.kept.append(found)
+        elif not found.is_fresh:
+            packed(primitive, position, array, found.memory)
+            found.is_fresh = True
+        if known.version is not None:
+            found.used(seen, position)
+        return found.memory
 
 
 def told(array: Any, owner: Hashable, version: Hashable) -> None:
@@ -121,7 +148,7 @@ def told(array: Any, owner: Hashable, version: Hashable) -> None:
         known = _of(array)
         if known.version != now:
             for each in known.kept:
-                each.is_fresh = False
+                each.end()
             known.version = now
         before = _latest.get(owner)
         if before is not None and before() is not array:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import Any
 
 from nnc_func.device.shared.bfloat16_emulation import kernel_named
 from nnc_func.engine.plan import Plan
@@ -10,14 +10,10 @@ from nnc_func.graph.leaves import Variable
 from nnc_func.op import Op
 
 
-def lasting(plan: Plan, variables: Sequence[Variable]) -> list[Variable]:
-    """Those of a plan's variables that are such operands (`Kernel.lasting`).
-
-    Before a run the device is told of which version each is: what was put into order of another one is made anew.
-    Versions count whatever writes a variable: assignments, commit sections, those that failed half way.
-    """
+def lasting_slots(plan: Plan) -> set[int]:
+    """The slots of a plan's variables that are such operands (`Kernel.lasting`)."""
     if not plan.machine:  # no kernel of a library
-        return []
+        return set()
     known: dict[tuple[Op, str], tuple[int, ...]] = {}
     found: set[int] = set()
     for i in plan.instructions:
@@ -28,4 +24,24 @@ def lasting(plan: Plan, variables: Sequence[Variable]) -> list[Variable]:
             kernel = kernel_named(*key)
             known[key] = () if kernel is None else kernel.lasting
         found.update([i.operands[n] for n in known[key]])
-    return [variable for slot, variable in zip(plan.variables, variables, strict=True) if slot in found]
+    return found.intersection(plan.variables)
+
+
+class Lasting:
+    """Such a variable, and the version of it that the device was told last.
+
+    Before a run that reads it the device is told of another one: what was put into order of what was there before is
+    made anew. Versions count whatever writes a variable: assignments, commit sections, those that failed half way.
+    """
+
+    __slots__ = ("_device", "variable", "version")
+
+    def __init__(self, device: Any, variable: Variable) -> None:
+        self._device, self.variable, self.version = device, variable, -1
+
+    def tell(self) -> None:
+        """Tell the device of the version that there is now, unless it knows."""
+        version = self.variable.version
+        if version != self.version:
+            self._device.told(self.variable.array, self.variable.serial, version)
+            self.version = version
