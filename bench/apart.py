@@ -46,14 +46,16 @@ class Side:
         What follows the interpreter on its command line.
     threads
         Of its libraries.
+    python
+        The interpreter.
     """
 
-    def __init__(self, command: Sequence[str], threads: int) -> None:
+    def __init__(self, command: Sequence[str], threads: int, python: str = sys.executable) -> None:
         asked = {name: str(threads) for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}
         root = str(Path(__file__).resolve().parent.parent)
         asked["PYTHONPATH"] = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
         self.process = subprocess.Popen(
-            [sys.executable, *command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+            [python, *command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
             env={**os.environ, **asked},
         )  # fmt: skip
         self.facts: dict[str, Any] = self._answer()

@@ -54,7 +54,7 @@ class Whole:
             return None
         shape = np.broadcast_shapes(*[tuple(a.shape) for a in arrays])
         found = {getattr(a, "layout", None) for a in arrays if tuple(a.shape) == shape}
-        if len(found) != 1 or math.prod(shape) < LEAST:
+        if not shape or len(found) != 1 or math.prod(shape) < LEAST:
             return None
         return cls(shape, found.pop())
 
