@@ -22,7 +22,7 @@ import nnc_func as nnc
 Given = Callable[[str], tuple[Any, Mapping[str, Any]]]
 """What gives the model of a name, and arrays for its inputs."""
 
-CLOCKS = {"wall": time.perf_counter, "processor": time.process_time}
+CLOCKS = {"wall": time.perf_counter, "process": time.process_time}
 DIFFERENCE = "largest difference, of the largest element"
 SECONDS = "seconds to import, optimise, plan and bind"
 
@@ -36,7 +36,7 @@ def arguments(text: str | None, threads: int, clock: str) -> argparse.ArgumentPa
     parser.add_argument("--processes", type=int, default=5)
     parser.add_argument("--numerics", default="rounding")
     parser.add_argument("--device", choices=("numpy", "cpu", "fast"), default="cpu")
-    parser.add_argument("--clock", choices=CLOCKS, default=clock, help="processor: of one thread, on a busy machine")
+    parser.add_argument("--clock", choices=CLOCKS, default=clock, help="process: what one computes, on a busy machine")
     parser.add_argument("--side", choices=("ours", "onnxruntime"), help="serve one side of one model")
     parser.add_argument("--result", type=Path, help="where the side writes its results")
     return parser
@@ -114,7 +114,7 @@ def measured(script: str, names: Iterable[str], given: Any) -> None:
     for name in names:
         found[name] = compared(script, name, given, runtime is not None)
         print(f"{name}: {found[name]}", flush=True)
-    clock = "" if given.clock == "wall" else f", {given.clock} time"
+    clock = "" if given.clock == "wall" else f", {given.clock} clock"
     print(f"{given.threads} threads, device {given.device}, numerics {given.numerics}{clock}")
     table([row(name, each) for name, each in found.items()])
     if runtime is not None:

@@ -26,7 +26,7 @@ QUANTISED, LAST = ("ddddocr/common_old.onnx", "227")
 
 def main() -> None:
     """Measure, tell, write."""
-    given = arguments(__doc__, 1, "processor").parse_args()
+    given = arguments(__doc__, 1, "process").parse_args()
     if peer("onnx", "there are no models to measure") is None:
         return
     known = cases()
