@@ -22,6 +22,7 @@ from nnc_func.device.shared.bind_kernels import kernel_device
 from nnc_func.device.shared.host import numbers
 from nnc_func.device.shared.queries import machine_of
 from nnc_func.engine import Eager, Lazy
+from nnc_func.engine.dynamic.records import Recorded
 from nnc_func.engine.effects import applied_with_effects, first, performed
 from nnc_func.engine.jit import Arguments, Jitted
 from nnc_func.errors import DTypeError, GraphError, LayerError, ShapeError, TracingError, UnboundError
@@ -80,6 +81,22 @@ def lazy(device: Any = None) -> Stack:
     array([2., 3.])
     """
     return Stack(NN(Autodiff(Lazy(graph_layers(NumPy() if device is None else device)))))
+
+
+def dynamic(device: Any = None) -> Stack:
+    """The stack that computes at once, and records what gradients may flow through; see `engine.dynamic`.
+
+    Examples
+    --------
+    >>> stack = dynamic()
+    >>> x = stack.variable("x", [1.0, 2.0])
+    >>> y = x * x
+    >>> y.numpy(), stack.gradients([y], [x])[0].numpy()
+    (array([1., 4.]), array([2., 4.]))
+    """
+    from nnc_func.engine.dynamic import Dynamic
+
+    return Stack(NN(Autodiff(Dynamic(graph_layers(NumPy() if device is None else device)))))
 
 
 def _role(name: str) -> Any:
@@ -311,7 +328,9 @@ class Stack(Derivatives):
 
     def value_of(self, carrier: Any) -> Any:
         """Of a variable the value that it has now; anything else as it is."""
-        return self.operator.lift(carrier) if type(carrier) is Variable and "operator" in self._layers else carrier
+        if type(carrier) is not Variable or "operator" not in self._layers:
+            return carrier
+        return getattr(self._layers.get("engine"), "reading", self.operator.lift)(carrier)
 
     def tensor(self, value: Any) -> Tensor:
         """A tensor of this stack, of whatever an operator takes in place of one."""
@@ -408,6 +427,8 @@ class Stack(Derivatives):
         if type(value) is Traced:
             return None
         if isinstance(value, Value):
+            if type(value) is Recorded:
+                return value.array
             if value.node.op is CONSTANT:
                 return value.node.data
             return None if any(n.op is INPUT for n in topological([value])) else self.engine.force([value])[0]

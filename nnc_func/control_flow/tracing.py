@@ -22,6 +22,7 @@ from nnc_func.body import Application, Body
 from nnc_func.body_builder import BodyBuilder
 from nnc_func.control_flow.counts import Count
 from nnc_func.control_flow.layer_bypass import through_layers
+from nnc_func.engine.dynamic.records import Recorded
 from nnc_func.engine.effects import recording
 from nnc_func.errors import DeviceError, GraphError, OperatorError, UnboundError
 from nnc_func.facets.dims import Dim
@@ -182,7 +183,7 @@ class Scope(Trace):
             return carrier.primal
         if type(carrier) in NUMBERS:
             return carrier
-        if isinstance(carrier, Value):
+        if isinstance(carrier, Value) and type(carrier) is not Recorded:
             number = literal(carrier)
             if number is not None:
                 self.numbers.add(number)

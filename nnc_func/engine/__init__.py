@@ -5,6 +5,7 @@ The layers:
 - ``eager``: computes at once; ``eager_dispatch`` finds the kernel.
 - ``lazy``: makes nodes, and programs of them; ``jit``, ``unrolled_jit``: functions traced once a signature;
   ``methods``: with their objects.
+- ``dynamic``: computes at once, records, and sends gradients back through what it recorded.
 - ``force``, ``reading``: values that are asked for outside of programs.
 - ``settings``, ``compile_stats``: what an engine may be told, and what a compilation did.
 

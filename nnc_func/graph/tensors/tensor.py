@@ -132,6 +132,18 @@ class Tensor(Methods):
             raise ShapeError(f"item() wants a tensor of one element, given shape {array.shape}")
         return array.item()
 
+    def detach(self) -> Tensor:
+        """The same value as a constant: no gradient flows to what it was made of.
+
+        Examples
+        --------
+        >>> import nnc_func as nnc
+        >>> nnc.eager().grad(lambda x: x * x.detach())(3.0).item()
+        3.0
+        """
+        found: Tensor = self._bind(OPS["stop_gradient"], self)
+        return found
+
     # --- bridges to other libraries -------------------------------------------------------------------
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
@@ -427,7 +439,7 @@ def paired(updates: Any) -> list[tuple[Any, Any]]:
 def _shown(x: Tensor) -> str:
     """A tensor's value, computed if it is small; or how it depends on what is not known."""
     value = x.value
-    waiting = isinstance(value, Value) and value.node.op not in (CONSTANT, HELD, VARIABLE)
+    waiting = type(value) in _WITH_AVAL and value.node.op not in (CONSTANT, HELD, VARIABLE)
     later = f", {value.node.op.name}, not computed" if waiting else ""
     if waiting and not (known(x.size) and x.size <= SHOWN):
         return later

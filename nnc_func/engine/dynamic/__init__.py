@@ -1,0 +1,12 @@
+"""The dynamic engine: define by run, on symbolic graphs.
+
+- ``dynamic``: the layer. It computes at once, and records.
+- ``records``: what is recorded, and how long it lives.
+- ``live``: what is alive, in numbers.
+"""
+
+from __future__ import annotations
+
+from nnc_func.engine.dynamic.dynamic import Dynamic
+
+__all__ = ["Dynamic"]

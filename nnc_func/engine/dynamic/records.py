@@ -1,0 +1,336 @@
+"""Records: single-assignment applications of operators that were computed, alive as long as a gradient may need them.
+
+A `Recorded` is what a tensor holds, and how it is known that one does. A `Record` is what outlives that: the value,
+and the application that made it. Two kinds of edges keep them exact, without a cycle:
+
+- A record refers to its operands: what nobody downstream of it holds goes with the last reference.
+- A record knows its users weakly, and counts the operands that *reach*: that are held, or reach in turn. Where the
+  last value upstream is dropped there is nothing left that takes a gradient: the record forgets its application.
+
+So an application lives while a value that it computes, or one made of that, is held, and something that it was made
+of is held too. Values that are dropped are queued and looked at one after another: a chain may be as long as it likes,
+and a finaliser may come in at any time, in any thread.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from operator import attrgetter
+from typing import Any
+from weakref import WeakValueDictionary, ref
+
+from nnc_func.facets.derivatives import Constant
+from nnc_func.facets.dtypes import kind_of
+from nnc_func.graph.leaves import Variable
+from nnc_func.graph.node import Node, Value
+from nnc_func.graph.origin import Origin, attributed, origin
+from nnc_func.layer import find
+from nnc_func.op import Op
+
+_serials = itertools.count()
+_paused: ContextVar[tuple[Any, ...]] = ContextVar("paused", default=())
+_met: ContextVar[list[Any] | None] = ContextVar("met", default=None)
+_blank = object.__new__
+
+
+class Record:
+    """A value that a gradient may flow to, and what made it.
+
+    Attributes
+    ----------
+    application
+        The operator, its operands (records, arrays and numbers), its parameters as they were given. Of one of several
+        results `PART`, the record of all of them, and which it is. None of a leaf, and where nothing upstream is held.
+    array
+        The value. Of the record of several results a tuple of them.
+    held
+        Whether a tensor holds it.
+    reaching
+        How many of its operands, each counted once, are held or reach.
+    users
+        Weak references to records that it is an operand of; None once it neither is held nor reaches.
+    variable
+        Of a leaf, the variable whose value it was.
+    serial
+        Counts records as they are made: operands have lower ones.
+    """
+
+    __slots__ = (
+        "__weakref__", "application", "array", "held", "node", "reaching", "recording", "serial", "users", "variable",
+        "where",
+    )  # fmt: skip
+    application: tuple[Any, tuple[Any, ...], Any] | None
+    array: Any
+    held: bool
+    reaching: int
+    users: set[Any] | None
+    variable: Variable | None
+    serial: int
+    recording: Recording
+    where: Origin
+    node: Any
+
+    @property
+    def reaches(self) -> bool:
+        """Whether it, or something that it was made of, is held."""
+        return self.held or self.reaching > 0
+
+    def cut(self) -> None:
+        """Forget the application: what it was made of is of no use."""
+        self.application = self.node = None
+
+    def __repr__(self) -> str:
+        made = "leaf" if self.application is None else getattr(self.application[0], "name", PART)
+        return f"<record {self.serial}: {made}>"
+
+
+PART = "part"
+"""What stands for the operator of one of several results."""
+
+
+class Recorded(Value):
+    """What a tensor of a dynamic stack holds: an array, and its record, which is held for as long as this lives.
+
+    To the rest of the library it is a value of a graph: its `node` is built when it is asked for.
+    """
+
+    __slots__ = ("array", "record")
+    handle = None
+
+    def __init__(self, record: Record) -> None:
+        self.array = record.array
+        self.record = record
+
+    aval: Any = property(lambda self: self.record.recording.aval(self.array), doc="Shape and dtype.")
+    table: Any = property(attrgetter("record.recording.table"), doc="That of its stack.")
+    index: Any = property(attrgetter("symbolic.index"), doc="Which result of its node it is.")
+    node: Any = property(attrgetter("symbolic.node"), doc="The application that made it, as a node.")
+    op: Any = property(attrgetter("node.op"), doc="The operator of its node.")
+
+    @property
+    def symbolic(self) -> Value:
+        """The value as a graph has it: a node, or a result of one; what that is made of are nodes, too."""
+        return self.record.recording.value(self.record)
+
+    def __del__(self) -> None:
+        record = self.record
+        record.held = False
+        if not record.reaching:
+            record.recording.drop(record)
+
+    def __repr__(self) -> str:
+        return f"Recorded({self.aval!r})"
+
+
+class Recording:
+    """What is recorded on stacks of one recipe, and what is alive of it.
+
+    Attributes
+    ----------
+    graph, table, aval
+        The layer that makes nodes; their intern table; the function from an array to its aval.
+    members
+        Weak references to the records that there are.
+    """
+
+    __slots__ = (
+        "__weakref__", "_constants", "_dropped", "_forget", "_lock", "_smooth", "aval", "graph", "members", "table",
+    )  # fmt: skip
+
+    def __init__(self, graph: Any, table: Any, device: Any) -> None:
+        self.graph, self.table = graph, table
+        self.aval = device.aval
+        self.members: set[ref[Record]] = set()
+        self._forget = self.members.discard
+        self._dropped: deque[Record] = deque()
+        self._lock = threading.Lock()
+        self._smooth: dict[Any, bool] = {}
+        self._constants: WeakValueDictionary[int, Node] = WeakValueDictionary()
+
+    # --- what is made -------------------------------------------------------------------------------------
+
+    @property
+    def is_on(self) -> bool:
+        """Whether operators are recorded in this thread now."""
+        return self not in _paused.get()
+
+    def smooth(self, array: Any) -> bool:
+        """Whether a gradient may flow to an array of its dtype."""
+        found = self._smooth.get(array.dtype)
+        if found is None:
+            found = self._smooth[array.dtype] = kind_of(array.dtype) in "fc"
+        return found
+
+    def leaf(self, array: Any, variable: Variable | None = None) -> Recorded:
+        """A value that takes gradients and was made of nothing."""
+        return Recorded(self._made(None, array, (), variable))
+
+    def of(self, variable: Variable) -> Any:
+        """What a variable's value of now is to operators: it takes gradients, unless it is of integers."""
+        found = variable.recorded
+        while found is None or (type(found) is Recorded and found.record.recording is not self):
+            version, array = variable.version, variable.snapshot()
+            found = variable.recorded = self.leaf(array, variable) if self.smooth(array) else array
+            if variable.version != version:  # another thread was faster
+                variable.recorded = found = None
+        return found
+
+    def made(self, op: Op, operands: tuple[Any, ...], params: Any, found: Any) -> Any:
+        """The result, or the results, of an application that was just computed; whoever asks holds its operands."""
+        if isinstance(op.derivative, Constant):
+            return found
+        application = (op, operands, params)
+        if not op.multi_result:
+            return Recorded(self._made(application, found, operands)) if self.smooth(found) else found
+        if not any(map(self.smooth, found)):
+            return found
+        whole = self._made(application, found, operands)
+        whole.held = False
+        return tuple([
+            Recorded(self._made((PART, (whole,), n), array, (whole,))) if self.smooth(array) else array
+            for n, array in enumerate(found)
+        ])  # fmt: skip
+
+    def made_of(self, op: Op, operands: tuple[Any, ...], params: Any, found: Any) -> Any:
+        """As `made`, where nobody need hold the operands: those that reach no more are constants."""
+        with self._lock:  # nothing is swept meanwhile
+            given = tuple([x.array if type(x) is Record and not x.reaches else x for x in operands])
+            is_recorded = any(type(x) is Record for x in given)
+            found = self.made(op, given, params, found) if is_recorded else found
+        self._swept()
+        return found
+
+    def _made(self, application: Any, array: Any, operands: tuple[Any, ...], variable: Any = None) -> Record:
+        made = _blank(Record)
+        made.application, made.array, made.held, made.recording = application, array, True, self
+        made.serial, made.users, made.variable, made.node, made.where = next(_serials), set(), variable, None, origin(2)
+        self.members.add(ref(made, self._forget))
+        reaching, last = 0, None
+        for n, each in enumerate(operands):
+            if type(each) is Record and each is not last:
+                if n > 1 and any(each is other for other in operands[:n]):
+                    continue
+                last, users = each, each.users
+                users.add(ref(made, users.discard))  # type: ignore[union-attr]
+                reaching += 1
+        made.reaching = reaching
+        return made
+
+    # --- what is dropped ----------------------------------------------------------------------------------
+
+    def drop(self, record: Record) -> None:
+        """Note that a record neither is held nor reaches; those that reach through it alone reach no more."""
+        self._dropped.append(record)
+        self._swept()
+
+    def _swept(self) -> None:
+        while self._dropped and self._lock.acquire(blocking=False):  # whoever has it looks at this one, too
+            try:
+                self._sweep()
+            finally:
+                self._lock.release()
+
+    def _sweep(self) -> None:
+        dropped = self._dropped
+        while dropped:
+            record = dropped.popleft()
+            users, record.users = record.users, None
+            if users is None:  # it was dropped twice, from two sides at once
+                continue
+            record.cut()
+            for each in list(users):
+                user = each()
+                if user is None:
+                    continue
+                user.reaching -= 1
+                if not user.reaching:
+                    user.cut()
+                    if not user.held:
+                        dropped.append(user)
+
+    # --- as nodes -----------------------------------------------------------------------------------------
+
+    def value(self, record: Record) -> Value:
+        """A record as a value of a graph, and so what it is made of: the nodes that there were, while they live."""
+        found, waiting = dict[Record, Any](), [(record, record.application)]
+        while waiting:
+            each, application = waiting[-1]
+            known = None if each.node is None else each.node()
+            if each in found or known is not None:
+                found.setdefault(each, known)
+                waiting.pop()
+                continue
+            operands = () if application is None else application[1]
+            missing = [x for x in operands if type(x) is Record and x not in found]
+            if missing:
+                waiting += [(x, x.application) for x in missing]
+                continue
+            waiting.pop()
+            found[each] = made = self._as_value(each, application, found)
+            if each.application is application:
+                each.node = ref(made)
+        last: Value = found[record]
+        return last
+
+    def _as_value(self, record: Record, application: Any, found: dict[Record, Any]) -> Any:
+        symbol = find(self.graph, "symbol")
+        if application is None:
+            variable = record.variable
+            now = None if variable is None else variable.recorded
+            is_now = type(now) is Recorded and now.record is record
+            return symbol.reading(variable) if is_now else symbol.held(record.array)
+        op, operands, params = application
+        if op is PART:
+            return found[operands[0]].result(params)
+        args = []
+        for x in operands:
+            if type(x) is Record:
+                x = found[x]
+            elif hasattr(x, "dtype"):
+                x = self._constant(symbol, x)
+            args.append(x)
+        with attributed(record.where):
+            made = self.graph.bind(op, *args, **(params or {}))
+        return made[0].node if op.multi_result else made
+
+    def _constant(self, symbol: Any, array: Any) -> Node:
+        node = self._constants.get(id(array))
+        if node is None or node.data is not array:
+            node = self._constants[id(array)] = symbol.held(array)
+        return node
+
+
+# --- in threads, and in traces ----------------------------------------------------------------------------
+
+
+@contextmanager
+def paused(recording: Recording | None) -> Iterator[None]:
+    """While it is open nothing is recorded there in this thread."""
+    mark = _paused.set((*_paused.get(), recording))
+    try:
+        yield
+    finally:
+        _paused.reset(mark)
+
+
+@contextmanager
+def meeting() -> Iterator[list[Any]]:
+    """While it is open, what takes gradients and becomes part of a graph that is being built is noted."""
+    found: list[Any] = []
+    mark = _met.set(found)
+    try:
+        yield found
+    finally:
+        _met.reset(mark)
+
+
+def meet(value: Any) -> None:
+    """Note that a value which takes gradients becomes part of a graph."""
+    found = _met.get()
+    if found is not None:
+        found.append(value)
