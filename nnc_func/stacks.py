@@ -50,7 +50,7 @@ from nnc_func.tree import flatten
 
 if TYPE_CHECKING:
     from nnc_func.array_api.namespace import ArrayNamespace
-    from nnc_func.control_flow import branches, breakpoints, fixed_points, prefixes, while_loops
+    from nnc_func.control_flow import branches, breakpoints, fixed_points, prefixes, tracing, while_loops
 
 LATER: Any = object()  # a function that is given in a call of its own, as to decorators
 VALUE_OF = attrgetter("value")  # faster to map than a comprehension
@@ -361,12 +361,14 @@ class Stack(Derivatives):
         associative_scan, fixed_point = prefixes.associative_scan, fixed_points.fixed_point
         while_loop, loop_until = while_loops.while_loop, breakpoints.loop_until
         cond, case_of = branches.cond, branches.case_of
+        applied_rule = tracing.applied_rule
     else:
         associative_scan = LateMethod("nnc_func.control_flow.prefixes", "associative_scan")
         fixed_point = LateMethod("nnc_func.control_flow.fixed_points", "fixed_point")
         while_loop = LateMethod("nnc_func.control_flow.while_loops", "while_loop")
         loop_until = LateMethod("nnc_func.control_flow.breakpoints", "loop_until")
         cond = LateMethod("nnc_func.control_flow.branches", "cond")
+        applied_rule = LateMethod("nnc_func.control_flow.tracing", "applied_rule")
         case_of = LateMethod("nnc_func.control_flow.branches", "case_of")
 
     def key(self, seed: int) -> Tensor:

@@ -58,7 +58,7 @@ class Derivatives:
             Values. What is differentiated is their sum, each times its cotangent.
         xs
             Variables, or values on the way, of floating or complex dtype. The gradient is zero with respect to what no
-            y was made of.
+            y was made of; so are all gradients of a y that is a constant.
         cotangents
             One for each y, of its shape; None, all together or for one: ones, or zero.
         into
@@ -72,7 +72,8 @@ class Derivatives:
         Raises
         ------
         DerivativeError
-            A y or an x is a constant, or no floating tensor; shapes differ; an operator on the way has no derivative.
+            An x is a constant, of which nothing was recorded; a y or an x is no floating tensor; shapes differ; an
+            operator on the way has no derivative.
         LayerError
             The engine records nothing.
 

@@ -20,8 +20,8 @@ from nnc_func.autodiff.linearised import Linearised
 from nnc_func.autodiff.traced import Entry, Reverse, Traced, refuse
 from nnc_func.aval import Aval
 from nnc_func.body import Body
-from nnc_func.engine.dynamic.paths import Path, path_between
-from nnc_func.engine.dynamic.records import Record, Recorded
+from nnc_func.engine.dynamic.paths import Path, array_of, path_between
+from nnc_func.engine.dynamic.records import Recorded
 from nnc_func.errors import DerivativeError
 from nnc_func.facets.derivatives import OfBodies, Refusal
 from nnc_func.graph.bodies import abstract
@@ -69,9 +69,12 @@ def gradients(
 ) -> tuple[Tensor, ...]:
     """The gradients of values with respect to values that they were made of; see `Derivatives.gradients`."""
     recording, aval = stack.engine.recording, stack.engine.recording.aval
-    tops = [_recorded(stack, y, "y") for y in listed(ys, "ys")]
+    found = [_recorded(stack, y, "y") for y in listed(ys, "ys")]
     bottoms = [_recorded(stack, x, "x") for x in listed(xs, "xs")]
     flowing = _given(stack, cotangents, ys, "a cotangent", "value")
+    if flowing is not None:
+        flowing = [c for y, c in zip(found, flowing, strict=True) if y is not None]
+    tops = [y for y in found if y is not None]
     totals = _given(stack, into, xs, "what is added to", "value")
     if flowing is None and any(y.array.dtype.kind == "c" for y in tops):
         raise DerivativeError(
@@ -88,21 +91,21 @@ def gradients(
             known.popitem(last=False)
     else:
         known.move_to_end(key)
-    found = iter(_run(recording, pull, [*sources, *beside]))
+    results = iter(_run(recording, pull, [*sources, *beside]))
     zeros = stack.autodiff.functions.zeros_like
     return tuple([
-        Tensor(stack, next(found) if flows else zeros(x.array) if totals is None or totals[n] is None else totals[n])
+        Tensor(stack, next(results) if flows else zeros(x.array) if totals is None or totals[n] is None else totals[n])
         for n, (x, flows) in enumerate(zip(bottoms, pull.flows, strict=True))
     ])  # fmt: skip
 
 
-def _recorded(stack: Any, tensor: Any, what: str) -> Recorded:
-    """What is recorded of a value, or of what a variable's value is now.
+def _recorded(stack: Any, tensor: Any, what: str) -> Any:
+    """What is recorded of a value, or of what a variable's value is now; None of a y that is a constant.
 
     Raises
     ------
     DerivativeError
-        Nothing is.
+        It is no floating tensor whose value is known, or an x that is a constant.
     """
     if not isinstance(tensor, Tensor):
         raise DerivativeError(f"gradients are of tensors, with respect to tensors, given the {what} {tensor!r}")
@@ -119,10 +122,7 @@ def _recorded(stack: Any, tensor: Any, what: str) -> Recorded:
     if tensor.dtype.kind in "biu":
         raise DerivativeError(f"the {what} is of {tensor.dtype}, {tensor.aval!r}: gradients are of floating values")
     if what == "y":
-        raise DerivativeError(
-            f"the y {tensor.aval!r} is a constant: it was made of no variable, or under no_grad, or by operators "
-            "without derivatives; its gradients are zero, leave it out"
-        )
+        return None
     raise DerivativeError(
         f"the x {tensor.aval!r} is a constant, so that what was made of it was not recorded: make it a variable, "
         "stack.variable(name, value), before it is used"
@@ -138,7 +138,7 @@ def _given(stack: Any, given: Any, like: Sequence[Tensor], what: str, of: str) -
         raise DerivativeError(f"{what} is given for each {of}, {len(like)}, or None for it; given {len(found)}")
     made = []
     for one, its in zip(found, like, strict=True):
-        one = None if one is None else +stack.tensor(one)  # of a variable, its value of now
+        one = None if one is None else +stack.asarray(one)  # of a variable, its value of now
         made.append(None if one is None else alike(stack, [one], [its], what, of)[0])
     if any(isinstance(c, (Traced, Value)) and type(c) is not Recorded for c in made):
         raise DerivativeError(f"{what} is part of a function that is being traced; use stack.vjp there")
@@ -150,7 +150,7 @@ def _kinds(recording: Any, given: list[Any] | None) -> Any:
 
 
 def _array(source: Any) -> Any:
-    return source.array if type(source) is Record or type(source) is Recorded else source
+    return source.array if type(source) is Recorded else array_of(source)
 
 
 def _run(recording: Any, pull: Pull, sources: list[Any]) -> Sequence[Any]:

@@ -53,7 +53,9 @@ class Path:
 
 
 def path_between(ys: Sequence[Record], xs: Sequence[Record]) -> tuple[Path, list[Any]]:
-    """What lies between some records and others that they were made of; and the values by number: records, and arrays.
+    """What lies between records and others that they were made of; and the values, by number.
+
+    Values are records, arrays, and pairs of a record of several results and the number of one.
 
     Whoever asks holds both, so that what lies between does not change meanwhile.
     """
@@ -108,19 +110,27 @@ class _Numbers:
         """Add an application; its results are numbered."""
         op, operands, params = application
         if op is PART:
-            self._numbers[id(record)] = self._numbers[id(operands[0])] + params
+            number = self._numbers[id(record)] = self._numbers[id(operands[0])] + params
+            self.sources[number] = record
             return
         given = tuple([
             (True, self.of(x)) if type(x) is Record or hasattr(x, "dtype") else (False, x) for x in operands
         ])  # fmt: skip
         items = op.canonical(params) if params or op.params else ()
         first = self._numbers[id(record)] = len(self.sources)
-        values = record.array if op.multi_result else (record,)
-        self.sources += values
-        results = tuple(range(first, first + len(values)))
+        count = len(record.array) if op.multi_result else 1
+        self.sources += [(record, n) for n in range(count)] if op.multi_result else [record]
+        results = tuple(range(first, first + count))
         self.steps.append(Step(op, items, given, results))
         shown = tuple([x if known else (type(x), repr(x)) for known, x in given])
-        self.key.append((op, items and op.key(items), shown, len(values)))
+        self.key.append((op, items and op.key(items), shown, count))
+
+
+def array_of(source: Any) -> Any:
+    """The array of a value: of a record, of one of several results, or itself."""
+    if type(source) is Record:
+        return source.array
+    return source[0].array[source[1]] if type(source) is tuple else source
 
 
 def _kind(array: Any) -> Any:

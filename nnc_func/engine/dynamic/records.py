@@ -197,13 +197,30 @@ class Recording:
         ])  # fmt: skip
 
     def made_of(self, op: Op, operands: tuple[Any, ...], params: Any, found: Any) -> Any:
-        """As `made`, where nobody need hold the operands: those that reach no more are constants."""
+        """As `made`, where nobody need hold the operands: those that reach no more are constants.
+
+        An operand may be one of several results: a pair of their record, and its number.
+        """
         with self._lock:  # nothing is swept meanwhile
+            operands = tuple([self._part(*x) if type(x) is tuple else x for x in operands])
             given = tuple([x.array if type(x) is Record and not x.reaches else x for x in operands])
             is_recorded = any(type(x) is Record for x in given)
             found = self.made(op, given, params, found) if is_recorded else found
         self._swept()
         return found
+
+    def _part(self, whole: Record, number: int) -> Any:
+        """The record of one of several results; its array, if no gradient may flow to it."""
+        array = whole.array[number]
+        if not whole.reaches or not self.smooth(array):
+            return array
+        for each in list(whole.users or ()):
+            part = each()
+            if part is not None and part.application == (PART, (whole,), number):
+                return part
+        part = self._made((PART, (whole,), number), array, (whole,))
+        part.held = False
+        return part
 
     def _made(self, application: Any, array: Any, operands: tuple[Any, ...], variable: Any = None) -> Record:
         made = _blank(Record)
@@ -334,3 +351,17 @@ def meet(value: Any) -> None:
     found = _met.get()
     if found is not None:
         found.append(value)
+
+
+def takes_gradients(tensor: Any) -> bool:
+    """Whether something is a tensor that gradients may flow to, on a dynamic stack.
+
+    Examples
+    --------
+    >>> import nnc_func as nnc
+    >>> stack = nnc.dynamic()
+    >>> takes_gradients(stack.asarray(1.0)), takes_gradients(stack.variable("x", 1.0) * 2)
+    (False, True)
+    """
+    kind = type(getattr(tensor, "value", None))
+    return kind is Recorded or kind is Variable
