@@ -21,7 +21,7 @@ from nnc_func.device import NumPy
 from nnc_func.device.shared.bind_kernels import kernel_device
 from nnc_func.device.shared.host import numbers
 from nnc_func.device.shared.queries import machine_of
-from nnc_func.engine import Eager, Lazy
+from nnc_func.engine import Dynamic, Eager, Lazy
 from nnc_func.engine.dynamic.records import Recorded
 from nnc_func.engine.effects import applied_with_effects, first, performed
 from nnc_func.engine.jit import Arguments, Jitted
@@ -40,7 +40,7 @@ from nnc_func.graph.origin import describe, origin
 from nnc_func.graph.shape import Shape
 from nnc_func.graph.symbol import Symbol
 from nnc_func.graph.tensors.namespace import Ops
-from nnc_func.graph.tensors.tensor import Tensor, listed, paired, showing
+from nnc_func.graph.tensors.tensor import Tensor, listed, paired
 from nnc_func.graph.transfer import effects_of
 from nnc_func.graph.type import Type
 from nnc_func.layer import chain, dispatch_of, inserted, swap
@@ -84,18 +84,13 @@ def lazy(device: Any = None) -> Stack:
 
 
 def dynamic(device: Any = None) -> Stack:
-    """The stack that computes at once, and records what gradients may flow through; see `engine.dynamic`.
+    """The stack that computes at once, and records what gradients may flow through; see `Stack.gradients`.
 
     Examples
     --------
-    >>> stack = dynamic()
-    >>> x = stack.variable("x", [1.0, 2.0])
-    >>> y = x * x
-    >>> y.numpy(), stack.gradients([y], [x])[0].numpy()
-    (array([1., 4.]), array([2., 4.]))
+    >>> dynamic().ops.add(1.0, 2).item()
+    3.0
     """
-    from nnc_func.engine.dynamic import Dynamic
-
     return Stack(NN(Autodiff(Dynamic(graph_layers(NumPy() if device is None else device)))))
 
 
@@ -328,9 +323,8 @@ class Stack(Derivatives):
 
     def value_of(self, carrier: Any) -> Any:
         """Of a variable the value that it has now; anything else as it is."""
-        if type(carrier) is not Variable or "operator" not in self._layers:
-            return carrier
-        return getattr(self._layers.get("engine"), "reading", self.operator.lift)(carrier)
+        is_place = type(carrier) is Variable and "operator" in self._layers
+        return getattr(self._layers.get("engine"), "reading", self.operator.lift)(carrier) if is_place else carrier
 
     def tensor(self, value: Any) -> Tensor:
         """A tensor of this stack, of whatever an operator takes in place of one."""
@@ -429,10 +423,8 @@ class Stack(Derivatives):
         if type(value) is Traced:
             return None
         if isinstance(value, Value):
-            if type(value) is Recorded:
-                return value.array
-            if value.node.op is CONSTANT:
-                return value.node.data
+            if type(value) is Recorded or value.node.op is CONSTANT:
+                return value.array if type(value) is Recorded else value.node.data
             return None if any(n.op is INPUT for n in topological([value])) else self.engine.force([value])[0]
         if type(value) is Variable:
             return value.array
@@ -452,22 +444,6 @@ class Stack(Derivatives):
         if "engine" in self._layers and hasattr(self.engine, "held"):
             return Tensor(self, self.engine.held(array))
         return Tensor(self, array)
-
-    def holding(self, arrays: Sequence[Any]) -> Callable[[Sequence[Any]], list[Tensor]]:
-        """What gives `held` of each of several arrays, that are of the avals of these: what is known is asked for once.
-
-        Layers of a user's own that have a `held` of their own are asked for each array.
-
-        Examples
-        --------
-        >>> stack = lazy()
-        >>> [x.numpy() for x in stack.holding([np.zeros(2)])([np.ones(2)])]
-        [array([1., 1.])]
-        """
-        held = getattr(self._layers.get("engine"), "held", None)
-        if getattr(held, "__func__", None) is Lazy.held and getattr(self.symbol.held, "__func__", None) is Symbol.held:
-            return showing(self, self.symbol.table, [self.device.aval(array) for array in arrays])
-        return lambda arrays: [self.held(array) for array in arrays]
 
     # --- graphs ---------------------------------------------------------------------------------------
 

@@ -28,7 +28,8 @@ About programs: ``tuning`` finds the fastest kernels, ``inspecting`` looks on, `
 
 from __future__ import annotations
 
+from nnc_func.engine.dynamic import Dynamic
 from nnc_func.engine.eager import Eager
 from nnc_func.engine.lazy import Lazy
 
-__all__ = ["Eager", "Lazy"]
+__all__ = ["Dynamic", "Eager", "Lazy"]

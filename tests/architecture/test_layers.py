@@ -52,6 +52,7 @@ READERS = {  # facet: where in the library it may be read
         "stacks.py",
         "device/shared/dispatch.py",
         "engine/eager.py",
+        "engine/dynamic/dynamic.py",
         *BATCHING,
         "engine/effects.py",
         "graph/graph.py",
@@ -81,7 +82,7 @@ READERS = {  # facet: where in the library it may be read
         "testing/",
     ),
     "place": ("graph/shape.py", "device/places.py", "engine/", "testing/"),
-    "derivative": ("autodiff/", "testing/"),
+    "derivative": ("autodiff/", "engine/dynamic/records.py", "testing/"),  # which records what gradients flow through
     "cost": (
         FUSED,
         *CUT,

@@ -2,6 +2,7 @@
 
 - ``dynamic``: the layer. It computes at once, and records.
 - ``records``: what is recorded, and how long it lives.
+- ``paths``: what lies between recorded values, and its structure.
 - ``live``: what is alive, in numbers.
 """
 

@@ -55,7 +55,7 @@ class Record:
     users
         Weak references to records that it is an operand of; None once it neither is held nor reaches.
     variable
-        Of a leaf, the variable whose value it was.
+        Of a leaf, a weak reference to the variable whose value it was.
     serial
         Counts records as they are made: operands have lower ones.
     """
@@ -69,7 +69,7 @@ class Record:
     held: bool
     reaching: int
     users: set[Any] | None
-    variable: Variable | None
+    variable: ref[Variable] | None
     serial: int
     recording: Recording
     where: Origin
@@ -168,7 +168,7 @@ class Recording:
 
     def leaf(self, array: Any, variable: Variable | None = None) -> Recorded:
         """A value that takes gradients and was made of nothing."""
-        return Recorded(self._made(None, array, (), variable))
+        return Recorded(self._made(None, array, (), None if variable is None else ref(variable)))
 
     def of(self, variable: Variable) -> Any:
         """What a variable's value of now is to operators: it takes gradients, unless it is of integers."""
@@ -297,10 +297,10 @@ class Recording:
     def _as_value(self, record: Record, application: Any, found: dict[Record, Any]) -> Any:
         symbol = find(self.graph, "symbol")
         if application is None:
-            variable = record.variable
+            variable = None if record.variable is None else record.variable()
             now = None if variable is None else variable.recorded
             is_now = type(now) is Recorded and now.record is record
-            return symbol.reading(variable) if is_now else symbol.held(record.array)
+            return symbol.reading(variable) if variable is not None and is_now else symbol.held(record.array)
         op, operands, params = application
         if op is PART:
             return found[operands[0]].result(params)
