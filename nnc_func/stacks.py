@@ -51,6 +51,7 @@ from nnc_func.tree import flatten
 if TYPE_CHECKING:
     from nnc_func.array_api.namespace import ArrayNamespace
     from nnc_func.control_flow import branches, breakpoints, fixed_points, prefixes, tracing, while_loops
+    from nnc_func.engine.files import program_from_plan
 
 LATER: Any = object()  # a function that is given in a call of its own, as to decorators
 VALUE_OF = attrgetter("value")  # faster to map than a comprehension
@@ -131,6 +132,7 @@ class Stack(Derivatives):
     _dispatch: Any = field(init=False, eq=False)
     _calls: dict[Any, Any] = field(init=False, eq=False)
     _numbers: dict[Any, Any] = field(init=False, eq=False)
+    _way: Any = field(init=False, eq=False)  # of what is recorded
     _array_type: Any = field(init=False, eq=False)  # of the device, once that has been used
 
     role: ClassVar[Literal["device"]] = "device"
@@ -165,6 +167,7 @@ class Stack(Derivatives):
         object.__setattr__(self, "_dispatch", dispatch)
         object.__setattr__(self, "_calls", {} if dispatch is None else dispatch.calls)
         object.__setattr__(self, "_numbers", {} if dispatch is None else dispatch.numbers)
+        object.__setattr__(self, "_way", None if dispatch is None else getattr(layers.get("engine"), "way", None))
         object.__setattr__(self, "_array_type", None)
         catalogue = layers["type"].ops if "type" in layers else CATALOGUE
         object.__setattr__(self, "ops", Ops(self.bind, catalogue, self.tensor))
@@ -251,6 +254,8 @@ class Stack(Derivatives):
                         return Tensor(self, found)
                     placed = self._dispatch.place(op, found)
                     return tuple([Tensor(self, v) for v in placed]) if op.multi_result else Tensor(self, placed)
+        if self._way is not None and (taken := self._way(self, op, args, params)) is not None:
+            return taken
         if op.effect:
             return performed(self, op, args, params)
         if op.holds_body and not is_pure(op, params.items()):
@@ -355,7 +360,7 @@ class Stack(Derivatives):
         associative_scan, fixed_point = prefixes.associative_scan, fixed_points.fixed_point
         while_loop, loop_until = while_loops.while_loop, breakpoints.loop_until
         cond, case_of = branches.cond, branches.case_of
-        applied_rule = tracing.applied_rule
+        applied_rule, program = tracing.applied_rule, program_from_plan.on_stack
     else:
         associative_scan = LateMethod("nnc_func.control_flow.prefixes", "associative_scan")
         fixed_point = LateMethod("nnc_func.control_flow.fixed_points", "fixed_point")
@@ -363,6 +368,7 @@ class Stack(Derivatives):
         loop_until = LateMethod("nnc_func.control_flow.breakpoints", "loop_until")
         cond = LateMethod("nnc_func.control_flow.branches", "cond")
         applied_rule = LateMethod("nnc_func.control_flow.tracing", "applied_rule")
+        program = LateMethod("nnc_func.engine.files.program_from_plan", "on_stack")
         case_of = LateMethod("nnc_func.control_flow.branches", "case_of")
 
     def key(self, seed: int) -> Tensor:
@@ -533,12 +539,6 @@ class Stack(Derivatives):
         leaves, _ = flatten(f(*inputs))
         found, captured = abstract([self._input(i) for i in inputs], [self._symbolic(leaf) for leaf in leaves])
         return found, tuple(Tensor(self, value) for value in captured)
-
-    def program(self, plan: Any, constants: Any = (), variables: Any = ()) -> Any:
-        """A program of a plan alone, verified and bound to this stack's device; see `program_from_plan`."""
-        from nnc_func.engine.files.program_from_plan import on_stack
-
-        return on_stack(self, plan, constants, variables)
 
     def token(self) -> Tensor:
         """The token before all effects of a graph that is built by hand: ``t = ops.print(x, after=stack.token())``."""

@@ -10,11 +10,12 @@ from weakref import WeakValueDictionary
 from attrs import Factory, field
 
 from nnc_func.device.shared.dispatch import Dispatch
+from nnc_func.engine.dynamic.quick import mentions, short_way
 from nnc_func.engine.dynamic.records import Recorded, Recording, meet
 from nnc_func.engine.eager_dispatch import changes_nodes, eager_dispatch
 from nnc_func.engine.lazy import Lazy
 from nnc_func.errors import NncError
-from nnc_func.facets.dims import Compound, Dim, mentions_unknown
+from nnc_func.facets.dims import Dim
 from nnc_func.facets.places import Place
 from nnc_func.graph.leaves import Variable, are_places, owned
 from nnc_func.graph.node import Node, Result
@@ -72,6 +73,8 @@ class Dynamic(Lazy[A]):
         init=False, eq=False, repr=False, default=Factory(lambda self: _bound_to(self), takes_self=True)
     )
 
+    way: Any = field(init=False, eq=False, repr=False, default=Factory(lambda self: _way_of(self), takes_self=True))
+
     def dispatch(self) -> Dispatch | None:
         """The way from operators on device arrays to kernels, which stacks take; None where each call is looked at."""
         if self.check_numerics or changes(self, "bind") or not isinstance(self._compute, Dispatch):
@@ -101,6 +104,11 @@ class Dynamic(Lazy[A]):
         graph = [v for v in values if type(v) in UNBOUND]
         computed = iter(super().force(graph) if graph else ())
         return [next(computed) if type(v) in UNBOUND else _array(v) for v in values]
+
+
+def _way_of(engine: Any) -> Any:
+    """The way of tensors past the layers, for stacks; None where the engine looks at each application."""
+    return None if engine.dispatch() is None else short_way(engine._compute, engine.recording)
 
 
 def _array(value: Any) -> Any:
@@ -144,7 +152,7 @@ def _bound_to(engine: Any) -> Callable[..., Any]:
             else:
                 arrays.append(a)
                 operands.append(a)
-        if params and op.is_sized and _mentions_unknown(params):
+        if params and op.is_sized and mentions(params):
             return _node(args, op, params)
         try:
             found = compute(op, tuple(arrays), params)
@@ -155,9 +163,7 @@ def _bound_to(engine: Any) -> Callable[..., Any]:
             raise
         if checks:
             _check(engine, op, found)
-        if is_recorded and recording.is_on:
-            return made(op, tuple(operands), params, found)
-        return found
+        return made(op, tuple(operands), params, found) if is_recorded else found
 
     def _node(args: Any, op: Op, params: Any) -> Any:
         for a in args:
@@ -166,12 +172,6 @@ def _bound_to(engine: Any) -> Callable[..., Any]:
         return symbolic(op, *args, **params)
 
     return bind
-
-
-def _mentions_unknown(params: dict[str, Any]) -> bool:
-    return any(
-        type(v) is Dim or (isinstance(v, (tuple, list, Compound)) and mentions_unknown(v)) for v in params.values()
-    )
 
 
 def _check(engine: Any, op: Op, found: Any) -> None:

@@ -47,7 +47,7 @@ class Live:
 
 def live(recording: Recording) -> Live:
     """What is alive now."""
-    records = [record for each in list(recording.members) if (record := each()) is not None]
+    records = recording.members()
     symbols = [record for record in records if type(record.array) is not tuple]
     saved, nodes = {id(record.array): record.array for record in symbols if not record.held}, 0
     for record in records:

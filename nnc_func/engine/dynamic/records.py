@@ -36,6 +36,8 @@ _serials = itertools.count()
 _paused: ContextVar[tuple[Any, ...]] = ContextVar("paused", default=())
 _met: ContextVar[list[Any] | None] = ContextVar("met", default=None)
 _blank = object.__new__
+paused_here = _paused.get
+"""The recordings that record nothing in this thread now."""
 
 
 class Record:
@@ -102,9 +104,8 @@ class Recorded(Value):
     __slots__ = ("array", "record")
     handle = None
 
-    def __init__(self, record: Record) -> None:
-        self.array = record.array
-        self.record = record
+    array: Any
+    record: Record
 
     aval: Any = property(lambda self: self.record.recording.aval(self.array), doc="Shape and dtype.")
     table: Any = property(attrgetter("record.recording.table"), doc="That of its stack.")
@@ -127,6 +128,14 @@ class Recorded(Value):
         return f"Recorded({self.aval!r})"
 
 
+class Smooth(dict[Any, bool]):
+    """Whether a gradient may flow to values, by their dtype."""
+
+    def __missing__(self, dtype: Any) -> bool:
+        found = self[dtype] = kind_of(dtype) in "fc"
+        return found
+
+
 class Recording:
     """What is recorded on stacks of one recipe, and what is alive of it.
 
@@ -134,22 +143,21 @@ class Recording:
     ----------
     graph, table, aval
         The layer that makes nodes; their intern table; the function from an array to its aval.
-    members
-        Weak references to the records that there are.
+    dtypes
+        Whether a gradient may flow to values, by their dtype.
     """
 
     __slots__ = (
-        "__weakref__", "_constants", "_dropped", "_forget", "_lock", "_smooth", "aval", "graph", "members", "table",
+        "__weakref__", "_constants", "_dropped", "_leaves", "_lock", "aval", "dtypes", "graph", "table",
     )  # fmt: skip
 
     def __init__(self, graph: Any, table: Any, device: Any) -> None:
         self.graph, self.table = graph, table
         self.aval = device.aval
-        self.members: set[ref[Record]] = set()
-        self._forget = self.members.discard
+        self._leaves: set[ref[Record]] = set()
         self._dropped: deque[Record] = deque()
         self._lock = threading.Lock()
-        self._smooth: dict[Any, bool] = {}
+        self.dtypes = Smooth()
         self._constants: WeakValueDictionary[int, Node] = WeakValueDictionary()
 
     # --- what is made -------------------------------------------------------------------------------------
@@ -161,14 +169,11 @@ class Recording:
 
     def smooth(self, array: Any) -> bool:
         """Whether a gradient may flow to an array of its dtype."""
-        found = self._smooth.get(array.dtype)
-        if found is None:
-            found = self._smooth[array.dtype] = kind_of(array.dtype) in "fc"
-        return found
+        return self.dtypes[array.dtype]
 
     def leaf(self, array: Any, variable: Variable | None = None) -> Recorded:
         """A value that takes gradients and was made of nothing."""
-        return Recorded(self._made(None, array, (), None if variable is None else ref(variable)))
+        return self.record(None, array, (), variable)
 
     def of(self, variable: Variable) -> Any:
         """What a variable's value of now is to operators: it takes gradients, unless it is of integers."""
@@ -181,18 +186,20 @@ class Recording:
         return found
 
     def made(self, op: Op, operands: tuple[Any, ...], params: Any, found: Any) -> Any:
-        """The result, or the results, of an application that was just computed; whoever asks holds its operands."""
-        if isinstance(op.derivative, Constant):
+        """The result, or the results, of an application that was just computed; whoever asks holds its operands.
+
+        They are recorded, unless nothing is, or no gradient can flow to them.
+        """
+        if type(op.derivative) is Constant or not self.is_on:
             return found
         application = (op, operands, params)
         if not op.multi_result:
-            return Recorded(self._made(application, found, operands)) if self.smooth(found) else found
+            return self.record(application, found, operands) if self.smooth(found) else found
         if not any(map(self.smooth, found)):
             return found
-        whole = self._made(application, found, operands)
-        whole.held = False
+        whole = self.record(application, found, operands).record  # which nobody holds
         return tuple([
-            Recorded(self._made((PART, (whole,), n), array, (whole,))) if self.smooth(array) else array
+            self.record((PART, (whole,), n), array, (whole,)) if self.smooth(array) else array
             for n, array in enumerate(found)
         ])  # fmt: skip
 
@@ -204,8 +211,8 @@ class Recording:
         with self._lock:  # nothing is swept meanwhile
             operands = tuple([self._part(*x) if type(x) is tuple else x for x in operands])
             given = tuple([x.array if type(x) is Record and not x.reaches else x for x in operands])
-            is_recorded = any(type(x) is Record for x in given)
-            found = self.made(op, given, params, found) if is_recorded else found
+            if any(type(x) is Record for x in given):
+                found = self.made(op, given, params, found)
         self._swept()
         return found
 
@@ -218,25 +225,56 @@ class Recording:
             part = each()
             if part is not None and part.application == (PART, (whole,), number):
                 return part
-        part = self._made((PART, (whole,), number), array, (whole,))
-        part.held = False
-        return part
+        return self.record((PART, (whole,), number), array, (whole,)).record  # which nobody holds
 
-    def _made(self, application: Any, array: Any, operands: tuple[Any, ...], variable: Any = None) -> Record:
+    def record(
+        self, application: Any, array: Any, operands: tuple[Any, ...], variable: Any = None, within: int = 2
+    ) -> Recorded:
+        """A value with a record of its own, made by an application to these operands; `within` is as of `origin`."""
         made = _blank(Record)
-        made.application, made.array, made.held, made.recording = application, array, True, self
-        made.serial, made.users, made.variable, made.node, made.where = next(_serials), set(), variable, None, origin(2)
-        self.members.add(ref(made, self._forget))
+        made.application, made.array, made.held, made.recording, made.where = (
+            application,
+            array,
+            True,
+            self,
+            origin(within),
+        )
+        made.serial, made.users, made.node = next(_serials), set(), None
+        made.variable = None if variable is None else ref(variable)
         reaching, last = 0, None
-        for n, each in enumerate(operands):
+        for each in operands:
             if type(each) is Record and each is not last:
-                if n > 1 and any(each is other for other in operands[:n]):
+                users = each.users
+                if reaching and len(operands) > 2 and ref(made) in users:  # type: ignore[operator]
                     continue
-                last, users = each, each.users
+                last = each
                 users.add(ref(made, users.discard))  # type: ignore[union-attr]
                 reaching += 1
         made.reaching = reaching
-        return made
+        if not reaching:
+            self._note(made)
+        shown = _blank(Recorded)
+        shown.array, shown.record = array, made
+        return shown
+
+    def _note(self, record: Record) -> None:
+        """Let a record that is made of nothing be found."""
+        self._leaves.add(ref(record, self._leaves.discard))
+
+    def members(self) -> list[Record]:
+        """The records that there are: what reaches is made of what does by itself, and the others are operands of it."""
+        found = {record for each in list(self._leaves) if (record := each()) is not None}
+        waiting = [*found]
+        while waiting:
+            record = waiting.pop()
+            application = record.application
+            near = [user for each in list(record.users or ()) if (user := each()) is not None]
+            near += [] if application is None else [x for x in application[1] if type(x) is Record]
+            for each in near:
+                if each not in found:
+                    found.add(each)
+                    waiting.append(each)
+        return [*found]
 
     # --- what is dropped ----------------------------------------------------------------------------------
 
@@ -267,7 +305,9 @@ class Recording:
                 user.reaching -= 1
                 if not user.reaching:
                     user.cut()
-                    if not user.held:
+                    if user.held:
+                        self._note(user)
+                    else:
                         dropped.append(user)
 
     # --- as nodes -----------------------------------------------------------------------------------------
