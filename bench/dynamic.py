@@ -57,7 +57,10 @@ def steps() -> dict[str, Callable[[], Any]]:
     rng = np.random.default_rng(0)
     shapes = ((784, 128), (128,), (128, 10), (10,))
     initial = [rng.normal(size=shape).astype("float32") * 0.05 for shape in shapes]
-    images, labels = rng.normal(size=(32, 784)).astype("float32"), np.eye(10, dtype="float32")[rng.integers(10, size=32)]
+    images, labels = (
+        rng.normal(size=(32, 784)).astype("float32"),
+        np.eye(10, dtype="float32")[rng.integers(10, size=32)],
+    )
 
     def loss(ops: Any, parameters: Any, x: Any, t: Any) -> Any:
         w, b, v, c = parameters

@@ -94,8 +94,8 @@ class Derivatives:
     def trace(self, *ys: Tensor) -> ComputationGraph:
         """On a dynamic stack, the graph behind values: it prints, draws, exports, and compiles on any other stack.
 
-        A variable in it stands for the variable. What no gradient flows through (comparisons, integers, what was
-        computed under `no_grad`), and what was made of nothing that is held, is a constant of it.
+        A variable in it stands for the variable. What was detached or computed under `no_grad`, and what was made of
+        nothing that is held, is a constant of it.
 
         Raises
         ------

@@ -24,6 +24,7 @@ from nnc_func.engine.dynamic.paths import Path, array_of, path_between
 from nnc_func.engine.dynamic.records import Recorded
 from nnc_func.errors import DerivativeError
 from nnc_func.facets.derivatives import OfBodies, Refusal
+from nnc_func.facets.dtypes import kind_of
 from nnc_func.graph.bodies import abstract
 from nnc_func.graph.graph import ComputationGraph
 from nnc_func.graph.leaves import CONSTANT, INPUT, Variable
@@ -112,14 +113,14 @@ def _recorded(stack: Any, tensor: Any, what: str) -> Any:
     value = stack.carrier(tensor)
     if type(value) is Variable:
         value = stack.engine.recording.of(value)
-    if type(value) is Recorded:
+    if type(value) is Recorded and kind_of(value.dtype) in "fc":
         return value
-    if isinstance(value, (Traced, Value)) or hasattr(value, "primal"):
+    if (type(value) is not Recorded and isinstance(value, (Traced, Value))) or hasattr(value, "primal"):
         raise DerivativeError(
             f"the {what} {tensor.aval!r} is part of a function that is being traced, whose values are not known: "
             "use stack.grad, stack.vjp or stack.jvp there"
         )
-    if tensor.dtype.kind in "biu":
+    if kind_of(tensor.dtype) not in "fc":
         raise DerivativeError(f"the {what} is of {tensor.dtype}, {tensor.aval!r}: gradients are of floating values")
     if what == "y":
         return None

@@ -384,7 +384,7 @@ class Jitted:
             ) from error
         outputs, shape = flatten(result)
         carriers = [stack.carrier(o) for o in outputs]
-        for each in filter(takes_gradients, outputs):
+        for each in carriers:
             meet(each)
         effects = [t.value for t in scope.effects]
         told = [stack.carrier(count) for _, count in late.extents]

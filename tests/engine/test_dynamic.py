@@ -103,6 +103,17 @@ def test_a_program_that_updates_a_variable_in_place_leaves_what_was_recorded() -
     close(slopes([t], [z])[0], 3000)
 
 
+def test_a_program_reads_its_variables_however_values_were_made_of_them() -> None:
+    step, w = STACK.variable("step", 0), STACK.variable("w", [1.0, -2.0])
+    chosen = OPS.where(w > 0, w, w * 10) * (step + 1) + OPS.stop_gradient(w)
+    program = STACK.compile([], [chosen], updates={step: step + 1, w: -w})
+    close(chosen.numpy(), [2, -22])
+    close(program()[0], [2, -22])
+    close(program()[0], [-21, 6])
+    assert step.item() == 2
+    assert (step + 1).item() == 3
+
+
 # --- gradients ------------------------------------------------------------------------------------------------
 
 

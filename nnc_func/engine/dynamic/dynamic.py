@@ -41,7 +41,7 @@ def _recording_of(engine: Any) -> Recording:
 
 @layer(on="graph", needs=GraphSignature)
 class Dynamic(Lazy[A]):
-    """An operator is computed when it is applied, and recorded if a gradient may flow through it.
+    """An operator is computed when it is applied, and recorded if it is applied to what was made of variables.
 
     What it compiles (functions under jit, programs, gradients of values) it optimises and plans as the lazy engine
     does, whose settings it has.
@@ -167,8 +167,7 @@ def _bound_to(engine: Any) -> Callable[..., Any]:
 
     def _node(args: Any, op: Op, params: Any) -> Any:
         for a in args:
-            if type(a) is Recorded or type(a) is Variable:
-                meet(a)
+            meet(a)
         return symbolic(op, *args, **params)
 
     return bind

@@ -17,11 +17,11 @@ class Live:
     Attributes
     ----------
     symbols
-        Values that gradients may flow to: those that tensors hold, and those on the way between them.
+        Values of variables, and values that were made of some: those that tensors hold, and those between them.
     nodes
-        Applications of operators that a gradient may flow through.
+        Applications of operators between them.
     saved
-        Values that no tensor holds, and constants among the operands: kept for gradients.
+        Of all these values those that no tensor holds, and constants among the operands: kept for gradients.
     bytes
         What these take; a view counts as what it shows.
 

@@ -9,6 +9,8 @@ from typing import Any
 from attrs import frozen
 
 from nnc_func.engine.dynamic.records import PART, Record
+from nnc_func.facets.derivatives import Constant
+from nnc_func.facets.dtypes import kind_of
 from nnc_func.op import Op
 
 
@@ -62,7 +64,7 @@ def path_between(ys: Sequence[Record], xs: Sequence[Record]) -> tuple[Path, list
     numbers = _Numbers()
     moving = {*xs}
     for record, application in _above(ys, min(map(attrgetter("serial"), xs), default=0)):
-        if any(type(x) is Record and x in moving for x in application[1]):
+        if _flows(record, application) and any(type(x) is Record and x in moving for x in application[1]):
             moving.add(record)
             numbers.add(record, application)
     of = numbers.of
@@ -85,6 +87,15 @@ def _above(ys: Sequence[Record], lowest: int) -> list[tuple[Record, Any]]:
                 seen.add(x)
                 waiting.append(x)
     return [(record, found[record]) for record in sorted(found, key=attrgetter("serial"))]
+
+
+def _flows(record: Record, application: Any) -> bool:
+    """Whether a gradient may flow through an application: results are floating, and its derivative is not zero."""
+    op = application[0]
+    if op is not PART and isinstance(op.derivative, Constant):
+        return False
+    values = record.array if type(record.array) is tuple else (record.array,)
+    return any(kind_of(array.dtype) in "fc" for array in values)
 
 
 class _Numbers:

@@ -7,7 +7,6 @@ from typing import Any
 
 from nnc_func.device.shared.dispatch import Dispatch
 from nnc_func.engine.dynamic.records import Recorded, Recording, paused_here
-from nnc_func.facets.derivatives import Constant
 from nnc_func.facets.dims import Compound, Dim, mentions_unknown
 from nnc_func.graph.leaves import Variable, are_places
 from nnc_func.graph.tensors.tensor import Tensor
@@ -22,7 +21,7 @@ def short_way(dispatch: Dispatch, recording: Recording) -> Callable[..., Any]:
     It takes tensors of the stack, and Python numbers, of which one at least is recorded, and operators that compute.
     """
     calls, numbers, made, of = dispatch.calls, dispatch.numbers, recording.made, recording.of
-    one, smooth = recording.record, recording.dtypes
+    one = recording.record
 
     def way(stack: Any, op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         own = stack._array_type
@@ -80,8 +79,7 @@ def short_way(dispatch: Dispatch, recording: Recording) -> Callable[..., Any]:
         if not paused or recording not in paused:
             if op.multi_result:
                 return tuple([Tensor(stack, each) for each in made(op, operands, params, found)])
-            if type(op.derivative) is not Constant and smooth[found.dtype]:
-                found = one((op, operands, params), found, operands, None, 3)
+            found = one((op, operands, params), found, operands, None, 3)
         elif op.multi_result:
             return tuple([Tensor(stack, each) for each in found])
         return Tensor(stack, found)

@@ -24,7 +24,6 @@ from operator import attrgetter
 from typing import Any
 from weakref import WeakValueDictionary, ref
 
-from nnc_func.facets.derivatives import Constant
 from nnc_func.facets.dtypes import kind_of
 from nnc_func.graph.leaves import Variable
 from nnc_func.graph.node import Node, Value
@@ -41,7 +40,7 @@ paused_here = _paused.get
 
 
 class Record:
-    """A value that a gradient may flow to, and what made it.
+    """A value that was made of variables, and how.
 
     Attributes
     ----------
@@ -107,6 +106,7 @@ class Recorded(Value):
     array: Any
     record: Record
 
+    detached: Any = property(attrgetter("array"), doc="The value as a constant.")
     aval: Any = property(lambda self: self.record.recording.aval(self.array), doc="Shape and dtype.")
     table: Any = property(attrgetter("record.recording.table"), doc="That of its stack.")
     index: Any = property(attrgetter("symbolic.index"), doc="Which result of its node it is.")
@@ -128,14 +128,6 @@ class Recorded(Value):
         return f"Recorded({self.aval!r})"
 
 
-class Smooth(dict[Any, bool]):
-    """Whether a gradient may flow to values, by their dtype."""
-
-    def __missing__(self, dtype: Any) -> bool:
-        found = self[dtype] = kind_of(dtype) in "fc"
-        return found
-
-
 class Recording:
     """What is recorded on stacks of one recipe, and what is alive of it.
 
@@ -143,12 +135,10 @@ class Recording:
     ----------
     graph, table, aval
         The layer that makes nodes; their intern table; the function from an array to its aval.
-    dtypes
-        Whether a gradient may flow to values, by their dtype.
     """
 
     __slots__ = (
-        "__weakref__", "_constants", "_dropped", "_leaves", "_lock", "aval", "dtypes", "graph", "table",
+        "__weakref__", "_constants", "_dropped", "_leaves", "_lock", "aval", "graph", "table",
     )  # fmt: skip
 
     def __init__(self, graph: Any, table: Any, device: Any) -> None:
@@ -157,7 +147,6 @@ class Recording:
         self._leaves: set[ref[Record]] = set()
         self._dropped: deque[Record] = deque()
         self._lock = threading.Lock()
-        self.dtypes = Smooth()
         self._constants: WeakValueDictionary[int, Node] = WeakValueDictionary()
 
     # --- what is made -------------------------------------------------------------------------------------
@@ -167,41 +156,31 @@ class Recording:
         """Whether operators are recorded in this thread now."""
         return self not in _paused.get()
 
-    def smooth(self, array: Any) -> bool:
-        """Whether a gradient may flow to an array of its dtype."""
-        return self.dtypes[array.dtype]
-
     def leaf(self, array: Any, variable: Variable | None = None) -> Recorded:
         """A value that takes gradients and was made of nothing."""
         return self.record(None, array, (), variable)
 
-    def of(self, variable: Variable) -> Any:
-        """What a variable's value of now is to operators: it takes gradients, unless it is of integers."""
-        found = variable.recorded
-        while found is None or (type(found) is Recorded and found.record.recording is not self):
-            version, array = variable.version, variable.snapshot()
-            found = variable.recorded = self.leaf(array, variable) if self.smooth(array) else array
+    def of(self, variable: Variable) -> Recorded:
+        """What a variable's value of now is to operators."""
+        found: Any = variable.recorded
+        while found is None or found.record.recording is not self:
+            version = variable.version
+            found = variable.recorded = self.leaf(variable.snapshot(), variable)
             if variable.version != version:  # another thread was faster
                 variable.recorded = found = None
-        return found
+        return found  # type: ignore[no-any-return]
 
     def made(self, op: Op, operands: tuple[Any, ...], params: Any, found: Any) -> Any:
         """The result, or the results, of an application that was just computed; whoever asks holds its operands.
 
-        They are recorded, unless nothing is, or no gradient can flow to them.
+        They are recorded, unless nothing is.
         """
-        if type(op.derivative) is Constant or not self.is_on:
+        if not self.is_on:
             return found
-        application = (op, operands, params)
         if not op.multi_result:
-            return self.record(application, found, operands) if self.smooth(found) else found
-        if not any(map(self.smooth, found)):
-            return found
-        whole = self.record(application, found, operands).record  # which nobody holds
-        return tuple([
-            self.record((PART, (whole,), n), array, (whole,)) if self.smooth(array) else array
-            for n, array in enumerate(found)
-        ])  # fmt: skip
+            return self.record((op, operands, params), found, operands)
+        whole = self.record((op, operands, params), found, operands).record  # which nobody holds
+        return tuple([self.record((PART, (whole,), n), array, (whole,)) for n, array in enumerate(found)])
 
     def made_of(self, op: Op, operands: tuple[Any, ...], params: Any, found: Any) -> Any:
         """As `made`, where nobody need hold the operands: those that reach no more are constants.
@@ -217,9 +196,9 @@ class Recording:
         return found
 
     def _part(self, whole: Record, number: int) -> Any:
-        """The record of one of several results; its array, if no gradient may flow to it."""
+        """The record of one of several results; its array, if that is made of nothing that is held."""
         array = whole.array[number]
-        if not whole.reaches or not self.smooth(array):
+        if not whole.reaches:
             return array
         for each in list(whole.users or ()):
             part = each()
@@ -262,7 +241,7 @@ class Recording:
         self._leaves.add(ref(record, self._leaves.discard))
 
     def members(self) -> list[Record]:
-        """The records that there are: what reaches is made of what does by itself, and the others are operands of it."""
+        """The records that there are: what reaches is made of what does by itself; others are operands of that."""
         found = {record for each in list(self._leaves) if (record := each()) is not None}
         waiting = [*found]
         while waiting:
@@ -387,10 +366,14 @@ def meeting() -> Iterator[list[Any]]:
 
 
 def meet(value: Any) -> None:
-    """Note that a value which takes gradients becomes part of a graph."""
+    """Note a value that becomes part of a graph, if it takes gradients."""
     found = _met.get()
-    if found is not None:
+    if found is not None and _is_smooth(value):
         found.append(value)
+
+
+def _is_smooth(value: Any) -> bool:
+    return (type(value) is Recorded or type(value) is Variable) and kind_of(value.dtype) in "fc"
 
 
 def takes_gradients(tensor: Any) -> bool:
@@ -402,6 +385,7 @@ def takes_gradients(tensor: Any) -> bool:
     >>> stack = nnc.dynamic()
     >>> takes_gradients(stack.asarray(1.0)), takes_gradients(stack.variable("x", 1.0) * 2)
     (False, True)
+    >>> takes_gradients(stack.variable("x", 1.0) > 2)
+    False
     """
-    kind = type(getattr(tensor, "value", None))
-    return kind is Recorded or kind is Variable
+    return _is_smooth(getattr(tensor, "value", None))

@@ -133,7 +133,7 @@ class Tensor(Methods):
         return array.item()
 
     def detach(self) -> Tensor:
-        """The same value as a constant: no gradient flows to what it was made of.
+        """The same value as a constant: no gradient flows to what it was made of, and a dynamic stack forgets that.
 
         Examples
         --------
@@ -142,7 +142,8 @@ class Tensor(Methods):
         3.0
         """
         found: Tensor = self._bind(OPS["stop_gradient"], self)
-        return found
+        constant = getattr(found.value, "detached", None)
+        return found if constant is None else Tensor(found.stack, constant)
 
     # --- bridges to other libraries -------------------------------------------------------------------
 
