@@ -1,4 +1,4 @@
-"""Random programs are what they are on a dynamic stack too, to the second derivative (`engine/dynamic`, `autodiff/values`)."""
+"""Random programs on a dynamic stack, to the second derivative (`engine/dynamic`, `autodiff/values`)."""
 
 from __future__ import annotations
 
