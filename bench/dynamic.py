@@ -1,9 +1,9 @@
 """What a dynamic stack costs: an operator that is recorded, one under `no_grad`, and a training step.
 
-An operator is one of a chain of new nodes of four float32, beside the bare call of NumPy's function, in processor
-time; the least of many turns is told beside the median, which a busy neighbour doubles. Bars, of the least above the bare
-call: 6 µs recorded, 2 under `no_grad`. The step is that of an MLP 784-128-10 at batch 32 (forward, backward,
-update), define by run beside the step that the lazy stack compiles; nothing is replayed. Its bar with replay is 2 times.
+An operator is one of a chain of new nodes of four float32, beside the bare call of NumPy's function, in processor time.
+The least of many turns is told beside the median, which a busy neighbour doubles. Bars, of the least above the bare
+call: 6 µs recorded, 2 under `no_grad`. The step is that of an MLP 784-128-10 at batch 32 (forward, backward, update),
+define by run beside the step that the lazy stack compiles; nothing is replayed. Its bar with replay is 2 times.
 
 python bench/dynamic.py [--smallest]: prints a table, writes bench/results/dynamic.json.
 """
