@@ -53,6 +53,7 @@ READERS = {  # facet: where in the library it may be read
         "device/shared/dispatch.py",
         "engine/eager.py",
         "engine/dynamic/dynamic.py",
+        "engine/dynamic/quick.py",
         *BATCHING,
         "engine/effects.py",
         "graph/graph.py",
