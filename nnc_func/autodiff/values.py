@@ -9,6 +9,7 @@ turn, as one application of the graph's body, unless nothing is to be.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -77,7 +78,7 @@ def gradients(
         flowing = [c for y, c in zip(found, flowing, strict=True) if y is not None]
     tops = [y for y in found if y is not None]
     totals = _given(stack, into, xs, "what is added to", "value")
-    if flowing is None and any(y.array.dtype.kind == "c" for y in tops):
+    if flowing is None and any(kind_of(y.dtype) == "c" for y in tops):
         raise DerivativeError(
             "gradients of complex values want cotangents: say cotangents=[...], or take ops.real or ops.imag of them"
         )
@@ -88,10 +89,11 @@ def gradients(
     pull = known.get(key)
     if pull is None:
         pull = known[key] = _Writing(stack, path, [aval(_array(x)) for x in sources]).pull(flowing, totals)
-        if len(known) > KEPT:
+        while len(known) > KEPT:
             known.popitem(last=False)
     else:
-        known.move_to_end(key)
+        with suppress(KeyError):  # another thread was faster to forget it
+            known.move_to_end(key)
     results = iter(_run(recording, pull, [*sources, *beside]))
     zeros = stack.autodiff.functions.zeros_like
     return tuple([

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import threading
 from typing import Any
 
@@ -9,11 +11,24 @@ import numpy as np
 import pytest
 
 import nnc_func as nnc
-from nnc_func.errors import DerivativeError, GraphError, LayerError, NncError, ShapeError
+from nnc_func.errors import DerivativeError, GraphError, LayerError, NncError, NumericsError, ShapeError
+from nnc_func.layer import PassThrough, layer
 
 STACK, EAGER = nnc.dynamic(), nnc.eager()
 OPS = STACK.ops
 NUMBERS = np.linspace(-1.0, 2.0, 6).reshape(2, 3)
+
+
+@layer(on="engine")
+class Through(PassThrough):
+    """Changes nothing."""
+
+    engine: Any
+
+
+@layer(on="device")
+class Wide(nnc.Type[Any]):
+    """A Type layer of a user's own."""
 
 
 def variable(value: Any, name: str = "x") -> nnc.Tensor:
@@ -112,6 +127,47 @@ def test_a_program_reads_its_variables_however_values_were_made_of_them() -> Non
     close(program()[0], [-21, 6])
     assert step.item() == 2
     assert (step + 1).item() == 3
+
+
+@pytest.mark.parametrize(
+    "stack",
+    [
+        nnc.dynamic(nnc.Strict()),
+        nnc.dynamic(nnc.CPU()),
+        nnc.dynamic(nnc.lazy()),
+        nnc.dynamic(nnc.Places(near=nnc.NumPy(), far=nnc.NumPy())),
+        STACK.swap(engine=STACK.engine.checking_numerics()),
+        STACK.swap(engine=STACK.engine.with_allocator("best_fit")),
+        STACK.insert(Through),
+        STACK.swap(type=Wide),
+    ],
+    ids=["strict", "cpu", "over lazy", "places", "checked", "best fit", "inserted", "wide"],
+)
+def test_devices_settings_and_layers_of_ones_own(stack: nnc.Stack) -> None:
+    x = stack.variable("x", np.linspace(0, 1, 4, dtype=np.float32))
+    y = (stack.ops.tanh(x) * x * 2).sum()
+    (g,) = stack.gradients([y], [x])
+    (h,) = stack.gradients([g.sum()], [x])
+    eager = EAGER.grad(lambda x: (EAGER.ops.tanh(x) * x * 2).sum())
+    np.testing.assert_allclose(g.numpy(), eager(x.numpy()).numpy(), rtol=1e-6)
+    np.testing.assert_allclose(h.numpy(), EAGER.grad(lambda x: eager(x).sum())(x.numpy()).numpy(), rtol=1e-6)
+    assert h.dtype == np.float32
+
+
+def test_a_result_that_is_not_finite_is_told_where_it_is_made() -> None:
+    stack = STACK.swap(engine=STACK.engine.checking_numerics())
+    x = stack.variable("x", 0.0)
+    with pytest.raises(NumericsError, match="log"):
+        stack.ops.log(x)
+
+
+def test_tensors_are_copied_and_pickled_as_values() -> None:
+    x = variable([1.0, 2.0])
+    y = x * 2
+    for each in (copy.copy(y), copy.deepcopy(y)):
+        close(slopes([each], [x])[0], 2)
+    assert pickle.loads(pickle.dumps(y)).numpy().tolist() == [2, 4]
+    assert pickle.loads(pickle.dumps(STACK)) == STACK
 
 
 # --- gradients ------------------------------------------------------------------------------------------------
@@ -256,6 +312,9 @@ def test_loops_branches_rows_and_functions_under_grad_are_recorded() -> None:
         close(one.numpy(), other.numpy())
     second = EAGER.grad(EAGER.grad(lambda w: loss(EAGER, w, EAGER.asarray(xs))))(w)
     close(slopes([found[0]], [values[0]])[0], second.numpy())
+    grown = STACK.while_loop(lambda c: c < 100, lambda c: (None, c * values[0] * 2), [STACK.asarray(1.0)])[1][0]
+    times = round(np.log(grown.item()) / np.log(1.8))
+    close(slopes([grown], [values[0]])[0], times * 2 * 1.8 ** (times - 1))
 
 
 def test_a_function_with_a_derivative_of_its_own_keeps_it() -> None:

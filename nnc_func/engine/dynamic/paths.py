@@ -10,7 +10,6 @@ from attrs import frozen
 
 from nnc_func.engine.dynamic.records import PART, Record
 from nnc_func.facets.derivatives import Constant
-from nnc_func.facets.dtypes import kind_of
 from nnc_func.op import Op
 
 
@@ -64,9 +63,12 @@ def path_between(ys: Sequence[Record], xs: Sequence[Record]) -> tuple[Path, list
     numbers = _Numbers()
     moving = {*xs}
     for record, application in _above(ys, min(map(attrgetter("serial"), xs), default=0)):
-        if _flows(record, application) and any(type(x) is Record and x in moving for x in application[1]):
-            moving.add(record)
-            numbers.add(record, application)
+        for x in application[1]:
+            if type(x) is Record and x in moving:
+                if _flows(record, application[0]):
+                    moving.add(record)
+                    numbers.add(record, application)
+                break
     of = numbers.of
     tops, bottoms = tuple(map(of, ys)), tuple(map(of, xs))
     return Path(tuple(numbers.steps), tops, bottoms, (*numbers.key, tops, bottoms)), numbers.sources
@@ -89,13 +91,12 @@ def _above(ys: Sequence[Record], lowest: int) -> list[tuple[Record, Any]]:
     return [(record, found[record]) for record in sorted(found, key=attrgetter("serial"))]
 
 
-def _flows(record: Record, application: Any) -> bool:
+def _flows(record: Record, op: Any) -> bool:
     """Whether a gradient may flow through an application: results are floating, and its derivative is not zero."""
-    op = application[0]
-    if op is not PART and isinstance(op.derivative, Constant):
+    if op is not PART and type(op.derivative) is Constant:
         return False
-    values = record.array if type(record.array) is tuple else (record.array,)
-    return any(kind_of(array.dtype) in "fc" for array in values)
+    array, smooth = record.array, record.recording.smooth
+    return any(map(smooth, array)) if type(array) is tuple else smooth(array)
 
 
 class _Numbers:

@@ -42,6 +42,8 @@ def short_way(dispatch: Dispatch, recording: Recording) -> Callable[..., Any]:
         given: tuple[Any, ...]
         operands: tuple[Any, ...]
         if len(args) == 1:
+            if p is a:
+                return None
             call: Any = calls.get((op, a.dtype))
             given, operands = (a,), (p,)
         else:
@@ -59,6 +61,8 @@ def short_way(dispatch: Dispatch, recording: Recording) -> Callable[..., Any]:
                 call = calls.get((op, a.dtype, b.dtype))
                 given, operands = (a, b), (p, q)
             else:
+                if p is a:
+                    return None
                 known = numbers.get((op, a.dtype, type(y), y)) if type(y) in NUMBERS else None
                 if known is None:
                     return _general(stack, own, op, args, params)

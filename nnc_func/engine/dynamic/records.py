@@ -138,7 +138,7 @@ class Recording:
     """
 
     __slots__ = (
-        "__weakref__", "_constants", "_dropped", "_leaves", "_lock", "aval", "graph", "table",
+        "__weakref__", "_constants", "_dropped", "_leaves", "_lock", "_smooth", "aval", "graph", "table",
     )  # fmt: skip
 
     def __init__(self, graph: Any, table: Any, device: Any) -> None:
@@ -147,6 +147,7 @@ class Recording:
         self._leaves: set[ref[Record]] = set()
         self._dropped: deque[Record] = deque()
         self._lock = threading.Lock()
+        self._smooth: dict[Any, bool] = {}  # by an array's own dtype
         self._constants: WeakValueDictionary[int, Node] = WeakValueDictionary()
 
     # --- what is made -------------------------------------------------------------------------------------
@@ -155,6 +156,13 @@ class Recording:
     def is_on(self) -> bool:
         """Whether operators are recorded in this thread now."""
         return self not in _paused.get()
+
+    def smooth(self, array: Any) -> bool:
+        """Whether a gradient may flow to an array of its dtype."""
+        found = self._smooth.get(array.dtype)
+        if found is None:
+            found = self._smooth[array.dtype] = kind_of(self.aval(array).dtype) in "fc"
+        return found
 
     def leaf(self, array: Any, variable: Variable | None = None) -> Recorded:
         """A value that takes gradients and was made of nothing."""
