@@ -242,6 +242,9 @@ def test_what_a_value_does_not_depend_on_has_the_gradient_zero() -> None:
     close(found[1], 2)
     close(slopes([STACK.asarray(1.0), y], [x], cotangents=[1.0, np.ones((2, 3))])[0], 2)
     close(slopes([STACK.asarray(1.0)], [x])[0], 0 * NUMBERS)
+    close(slopes([(x * OPS.argmax(x)).sum()], [x])[0], 5)  # nothing flows through what chooses
+    assert STACK.gradients([y], []) == ()
+    close(slopes([], [x])[0], 0 * NUMBERS)
     total = STACK.asarray([5.0, 6.0])
     close(slopes([y], [other], into=[total])[0], [5, 6])
 

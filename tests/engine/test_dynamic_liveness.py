@@ -308,3 +308,36 @@ def test_threads_record_and_drop_side_by_side() -> None:
     assert not failed
     del shared, each, threads
     assert stack.live == Live(0, 0, 0, 0)
+
+
+class Hostile:
+    """Asks for gradients when it is collected, and drops what it made of a value."""
+
+    def __init__(self, stack: nnc.Stack, x: Any, asked: list[Any]) -> None:
+        self.stack, self.x, self.asked, self.itself = stack, x, asked, self
+
+    def __del__(self) -> None:
+        y = self.x * self.x
+        self.asked.append(self.stack.gradients([y * y], [self.x])[0].item())
+
+
+def test_finalisers_may_ask_for_gradients_at_any_time() -> None:
+    stack, asked = fresh(), list[float]()
+    x = +stack.variable("x", 2.0)
+    stack.gradients([(x * x) * (x * x)], [x])
+    before = gc.get_threshold()
+    gc.set_threshold(50)
+    gc.enable()
+    try:
+        for _ in range(200):
+            Hostile(stack, x, asked)
+            y = x
+            for _ in range(10):
+                y = y * x
+            stack.gradients([y], [x])
+    finally:
+        gc.set_threshold(*before)
+    gc.collect()
+    assert asked == [32.0] * 200
+    del x, y
+    assert stack.live == Live(0, 0, 0, 0)

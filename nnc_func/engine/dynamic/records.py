@@ -138,7 +138,7 @@ class Recording:
     """
 
     __slots__ = (
-        "__weakref__", "_constants", "_dropped", "_leaves", "_lock", "_smooth", "aval", "graph", "table",
+        "__weakref__", "_constants", "_dropped", "_is_busy", "_leaves", "_lock", "_smooth", "aval", "graph", "table",
     )  # fmt: skip
 
     def __init__(self, graph: Any, table: Any, device: Any) -> None:
@@ -146,7 +146,8 @@ class Recording:
         self.aval = device.aval
         self._leaves: set[ref[Record]] = set()
         self._dropped: deque[Record] = deque()
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a finaliser may come in while it is held
+        self._is_busy = False
         self._smooth: dict[Any, bool] = {}  # by an array's own dtype
         self._constants: WeakValueDictionary[int, Node] = WeakValueDictionary()
 
@@ -195,11 +196,15 @@ class Recording:
 
         An operand may be one of several results: a pair of their record, and its number.
         """
-        with self._lock:  # nothing is swept meanwhile
-            operands = tuple([self._part(*x) if type(x) is tuple else x for x in operands])
-            given = tuple([x.array if type(x) is Record and not x.reaches else x for x in operands])
-            if any(type(x) is Record for x in given):
-                found = self.made(op, given, params, found)
+        with self._lock:
+            before, self._is_busy = self._is_busy, True  # nothing is swept meanwhile, by a finaliser neither
+            try:
+                operands = tuple([self._part(*x) if type(x) is tuple else x for x in operands])
+                given = tuple([x.array if type(x) is Record and not x.reaches else x for x in operands])
+                if any(type(x) is Record for x in given):
+                    found = self.made(op, given, params, found)
+            finally:
+                self._is_busy = before
         self._swept()
         return found
 
@@ -273,7 +278,13 @@ class Recording:
     def _swept(self) -> None:
         while self._dropped and self._lock.acquire(blocking=False):  # whoever has it looks at this one, too
             try:
-                self._sweep()
+                if self._is_busy:  # so does this thread, further up
+                    return
+                self._is_busy = True
+                try:
+                    self._sweep()
+                finally:
+                    self._is_busy = False
             finally:
                 self._lock.release()
 
