@@ -24,15 +24,15 @@ TURN, MOST = 0.1, 50  # seconds of a turn, and calls at most
 STATISTICS = Path("/proc/stat")
 
 
-def serve(call: Callable[[], Any], **facts: Any) -> None:
+def serve(call: Callable[[], Any], clock: Callable[[], float] = time.perf_counter, **facts: Any) -> None:
     """In the process of a side: tell the facts, then call it as often as each line asks, and tell the seconds."""
     print(json.dumps(facts), flush=True)
     for line in sys.stdin:
         taken = []
         for _ in range(int(line)):
-            start = time.perf_counter()
+            start = clock()
             found = call()
-            taken.append(time.perf_counter() - start)
+            taken.append(clock() - start)
             del found
         print(json.dumps(taken), flush=True)
 
@@ -46,14 +46,16 @@ class Side:
         What follows the interpreter on its command line.
     threads
         Of its libraries.
+    python
+        The interpreter.
     """
 
-    def __init__(self, command: Sequence[str], threads: int) -> None:
+    def __init__(self, command: Sequence[str], threads: int, python: str = sys.executable) -> None:
         asked = {name: str(threads) for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}
         root = str(Path(__file__).resolve().parent.parent)
         asked["PYTHONPATH"] = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
         self.process = subprocess.Popen(
-            [sys.executable, *command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+            [python, *command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
             env={**os.environ, **asked},
         )  # fmt: skip
         self.facts: dict[str, Any] = self._answer()

@@ -25,6 +25,7 @@ PEERS = {  # what is compared with and may be missing, by a benchmark that says 
     "rematerialisation.py": "ortools",
     "resnet.py": "onnxruntime",
     "rolled_peers.py": "jax",
+    "training_peers.py": "jax",
     "two_levels.py": "scipy",
     "xla.py": "jax",
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from functools import cache
 from typing import Any, ClassVar
 
@@ -166,6 +166,12 @@ class CPU(NumPy):
         found = present()
         count = threads(found)
         return f"oneDNN {found.version}, {found.instructions}, {count} {'thread' if count == 1 else 'threads'}"
+
+    def told(self, array: Array, owner: Hashable, version: Hashable) -> None:
+        """Hear of which version of its owner's the elements of an array are that kernels put into order once."""
+        from nnc_func.device.onednn.packing import told
+
+        told(array, owner, version)
 
     def describe(self) -> str:
         """Instruction sets, cores, libraries with their versions, and settings of threads: a line each."""

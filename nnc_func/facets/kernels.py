@@ -41,7 +41,9 @@ class Kernel:
     bound
         ``bound(avals, **params)``, of operands and results, gives ``of(*scratch)``, which gives `into` for arrays of
         NumPy as a function ``f(*arrays, *outs)`` that takes less time to call. None: there is no such, or (from a call)
-        not for these. An engine asks it once for all applications that are alike.
+        not for these. An engine asks it once for all applications that are alike. The function may have a function
+        more, ``f.fixed(arrays)``, of arrays by their position that are the same in each call, which gives such a
+        function that takes still less.
     ufunc
         Name of a function of the namespace that is the kernel: called ``f(*arrays)`` and ``f(*arrays, out)``.
         With it `compute` and `into` are not needed.

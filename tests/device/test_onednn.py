@@ -359,3 +359,22 @@ def test_it_says_what_the_machine_has() -> None:
     ):
         assert part in said
     assert library() is library()
+
+
+def test_arrays_that_are_the_same_in_each_call_are_looked_at_once() -> None:
+    """But one that does not lie as it is wanted is copied each time: its elements may be others."""
+    primitive = product(Product((40, 160), (160, 50), False, False))
+    first = bound(primitive, np.empty(primitive.room, np.uint8) if primitive.scratch else None, (contiguous,) * 2)
+    b, out = some(160, 50), np.empty((40, 50), "float32")
+    fixed = first.fixed({1: b, 2: out})  # type: ignore[attr-defined]
+    for _ in range(3):
+        a = some(40, 160)
+        b[...] = some(160, 50)
+        fixed(a, None, None)
+        np.testing.assert_allclose(out, a @ b, rtol=1e-4, atol=1e-4)
+    turned = some(50, 160).T
+    copying = first.fixed({1: turned})  # type: ignore[attr-defined]
+    for _ in range(2):
+        turned[...] = some(160, 50)
+        copying(a, turned, out)
+        np.testing.assert_allclose(out, a @ turned, rtol=1e-4, atol=1e-4)

@@ -53,16 +53,17 @@ def compiled(w: Any, dense: Any, stack: Any = LAZY) -> Any:
 WEIGHTS = some(3, 3, 16, 24), some(8 * 8 * 24, 1500)
 
 
-def test_constant_weights_are_packed_and_others_are_not() -> None:
+def test_constant_weights_are_packed_and_inputs_are_not() -> None:
     x, program = some(2, 8, 8, 16), compiled(*WEIGHTS)
     assert kernels(program).count(PACKED) == 2
     wanted = network(REFERENCE, REFERENCE.asarray(x), *map(REFERENCE.asarray, WEIGHTS)).numpy()
     for _ in range(3):
         np.testing.assert_allclose(program(x), wanted, rtol=2e-4, atol=2e-4)
-    variables = [LAZY.variable(f"w{i}", w) for i, w in enumerate(WEIGHTS)]
-    there = compiled(*variables)
+    inputs = [LAZY.input(f"w{i}", w.shape, "float32") for i, w in enumerate(WEIGHTS)]
+    t = LAZY.input("x", x.shape, "float32")
+    there = LAZY.compile([t, *inputs], network(LAZY, t, *inputs))
     assert kernels(there).count("onednn") == 2
-    np.testing.assert_allclose(there(x), wanted, rtol=2e-4, atol=2e-4)
+    np.testing.assert_allclose(there(x, *WEIGHTS), wanted, rtol=2e-4, atol=2e-4)
 
 
 @given(
@@ -109,7 +110,7 @@ def test_packed_products_are_numpys(
 def _packed() -> list[Any]:
     """What is there of all constants, put into order."""
     gc.collect()
-    return [found for _, kept in packing._known.values() for _, found in kept]
+    return [found.memory for known in packing._known.values() for found in known.kept]
 
 
 def test_what_is_packed_is_shared_and_goes_with_its_constant() -> None:
@@ -142,7 +143,7 @@ def test_what_reads_a_constant_another_way_packs_another_array() -> None:
         steps = _Steps(library)
         steps.packed(33, 1, strided(library, (16, 16), strides), wanted)
         primitive = Primitive(library, (), 3, 0, "none", steps.packings)
-        found += [packing.shared(primitive, 1, matrix, matrix) for _ in range(2)]
+        found += [packing.shared(primitive, 1, matrix, matrix, packing.Seen()) for _ in range(2)]
     assert found[0] is found[1]
     assert found[2] is found[3]
     for packed, elements in ((found[0], matrix), (found[2], matrix.T)):
@@ -191,7 +192,7 @@ def test_a_plan_that_packs_what_may_change_is_refused() -> None:
     at = plan.slots[slot].buffer
     buffers = [evolve(b, kind=INPUT, source=1) if n == at else b for n, b in enumerate(plan.buffers)]
     wrong = evolve(plan, buffers=tuple(buffers), inputs=(*plan.inputs, slot), constants=(), input_names=())
-    with pytest.raises(PlanError, match="puts operand 1 into order once, which must be a constant"):
+    with pytest.raises(PlanError, match="puts operand 1 into order once, which must be a constant or a variable"):
         wrong.verify()
     plain = [evolve(i, kernel="onednn") for i in wrong.instructions]
     with pytest.raises(PlanError, match="wants scratch"):  # nothing else is wrong with it

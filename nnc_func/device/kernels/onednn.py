@@ -8,13 +8,14 @@ left to the other kernels. Its scratch memory is planned.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from attrs import frozen
 
+from nnc_func.device.kernels.onednn_calls import call
 from nnc_func.errors import NncError
 from nnc_func.facets.kernels import Kernel
 from nnc_func.facets.layouts import NHWC, Layout
@@ -51,6 +52,13 @@ def keeps_nan() -> bool:
     from nnc_func.device.onednn.library import present
 
     return elementwise.keeps_nan(present())
+
+
+def count() -> int:
+    """How many threads the library takes now."""
+    from nnc_func.device.onednn.library import present, threads
+
+    return threads(present())
 
 
 def pad(primitive: Primitive) -> Scratch:
@@ -155,7 +163,10 @@ def kernel_of(
 
     def compute(xp: Any, *arrays: Any, **params: Any) -> Any:
         out = empty(*arrays, **params)
-        into(bound_of, xp, arrays, (out,), for_one_call(scratch_of(arrays, **params)), **params)
+        if lasting:  # which may be others in the next call
+            into(bound_of, xp, arrays, (out,), for_one_call(scratch_of(arrays, **params)), **params)
+        else:
+            call(bound_of, scratch_of, count(), (*arrays, out), params)
         return out
 
     return Kernel(
@@ -225,27 +236,44 @@ def _lies_swapped(x: Any) -> bool:
     return not x.flags.c_contiguous and bool(x.swapaxes(-1, -2).flags.c_contiguous)
 
 
+class _Product:
+    """A matrix product as a function of operands and result: a primitive for each way in which these lie."""
+
+    __slots__ = ("_avals", "_count", "_lasting", "_made", "_params", "_shares", "scratch")
+
+    def __init__(self, avals: Sequence[Any], lasting: tuple[int, ...], shares: bool, scratch: Arrays, params: Any):
+        self._avals, self._count, self._lasting, self._shares = avals, len(avals), lasting, shares
+        self._made: dict[tuple[bool, bool], Run] = {}
+        self._params, self.scratch = params, scratch
+
+    def __call__(self, a: Any, b: Any, *arrays: Any) -> None:
+        self._way(a, b)(a, b, *arrays)
+
+    def fixed(self, arrays: Mapping[int, Any]) -> Run:
+        """See `Kernel.bound`."""
+        if not {0, 1} <= arrays.keys():
+            return self
+        found: Run = self._way(arrays[0], arrays[1]).fixed(arrays)  # type: ignore[attr-defined]
+        return found
+
+    def _way(self, a: Any, b: Any) -> Run:
+        lies = _lies_swapped(a), not self._lasting and _lies_swapped(b)
+        found = self._made.get(lies)
+        if found is None:
+            from nnc_func.device.onednn.bound import bound
+
+            ready = (*[_swapped if each else contiguous for each in lies], *[contiguous] * (self._count - 3))
+            primitive = product_of(self._avals, lies=lies, lasting=self._lasting, **self._params)
+            scratch = self.scratch[0] if self.scratch else None
+            found = self._made[lies] = bound(primitive, scratch, ready, self._shares)
+        return found
+
+
 def bound_product(
     avals: Sequence[Any], *, lasting: tuple[int, ...] = (), shares: bool = False, **params: Any
 ) -> Callable[..., Run]:
     """What makes, of scratch memory, the matrix product as a function of operands and result."""
-    from nnc_func.device.onednn.bound import bound
-
-    def of(*scratch: Any) -> Run:
-        made: dict[tuple[bool, bool], Run] = {}
-
-        def run(a: Any, b: Any, *arrays: Any) -> None:
-            lies = _lies_swapped(a), not lasting and _lies_swapped(b)
-            found = made.get(lies)
-            if found is None:
-                ready = (*[_swapped if each else contiguous for each in lies], *[contiguous] * (len(avals) - 3))
-                primitive = product_of(avals, lies=lies, lasting=lasting, **params)
-                found = made[lies] = bound(primitive, scratch[0] if scratch else None, ready, shares)
-            found(a, b, *arrays)
-
-        return run
-
-    return of
+    return lambda *scratch: _Product(avals, lasting, shares, scratch, params)
 
 
 def _swapped(x: Any) -> Any:

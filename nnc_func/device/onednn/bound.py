@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import ctypes
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from nnc_func.device.onednn.handles import Handle, Pair
-from nnc_func.device.onednn.packing import packed, shared
+from nnc_func.device.onednn.packing import Seen, packed, shared, unseen
 from nnc_func.device.onednn.primitives import ALIGNMENT, Primitive
 from nnc_func.device.shared.unrolled import Text
 from nnc_func.errors import DeviceError
-
-
-def _nothing() -> None:
-    """Stands where no array has been yet: equal to none."""
 
 
 def bound(
@@ -24,7 +21,7 @@ def bound(
     ready: Sequence[Callable[[Any], Any]],
     shares: bool = False,
 ) -> Callable[..., None]:
-    """A function of arrays, operands and then results, of one thread at a time.
+    """A function of arrays, operands and then results, of one thread at a time; with `fixed`, see `Kernel.bound`.
 
     Parameters
     ----------
@@ -35,7 +32,7 @@ def bound(
     ready
         Of each operand a function that gives the array itself if it lies as the primitive wants it, else a copy. Of
         those that stay the same (`Primitive.packings`) the function gives a row-major array, which is put into order
-        when the array is another one than last time.
+        when the array is another one than last time, or has been told to have other elements.
     shares
         Whether what was put into order is shared by all that are bound to the same array.
 
@@ -62,12 +59,9 @@ def bound(
     stream = Handle(library, "stream", library.made("stream_create", library.engine, 1))
     memories: list[list[Handle]] = [[] for _ in range(primitive.arrays)]
     lasting: list[Any] = [stream, scratch, primitive]
-    text = Text(*[f"a{i}" for i in range(primitive.arrays)])
-    refs: list[Any] = [_nothing] * primitive.arrays
-    move = text.value(_moving(primitive, memories, refs, ready, shares))
-    for i in range(primitive.arrays):
-        text.line(f"if {text.value(refs)}[{i}]() is not a{i}: a{i} = {move}({i}, a{i})")
-    execute = library.functions.dnnl_primitive_execute
+    refs = Seen([unseen] * primitive.arrays)
+    move = _moving(primitive, memories, refs, ready, shares)
+    executions = []
     for step, arguments in primitive.steps:
         pairs = (Pair * len(arguments))()
         for pair, argument in zip(pairs, arguments, strict=True):
@@ -78,18 +72,37 @@ def bound(
             if argument.array is not None:
                 memories[argument.array].append(memory)
             pair.number, pair.memory = argument.number, memory.pointer.value
-        given = ", ".join(map(text.value, (step.pointer, stream.pointer, ctypes.c_int(len(arguments)), pairs)))
-        text.line(f"status = {text.value(execute)}({given})")
+        executions.append((step.pointer, stream.pointer, ctypes.c_int(len(arguments)), pairs))
+
+    facts = primitive, refs, move, executions, lasting
+    return _written(*facts, {})
+
+
+def _written(
+    primitive: Primitive, refs: Seen, move: Callable[[int, Any], Any], executions: Sequence[tuple[Any, ...]],
+    lasting: list[Any], arrays: Mapping[int, Any],
+) -> Callable[..., None]:  # fmt: skip
+    """The function where those arrays, by position, are the same ones in each call."""
+    library = primitive.library
+    text = Text(*[f"a{i}" for i in range(primitive.arrays)])
+    for i in range(primitive.arrays):
+        if i in arrays and move(i, arrays[i]) is not None and refs[i]() is arrays[i]:
+            continue
+        text.line(f"if {text.value(refs)}[{i}]() is not a{i}: a{i} = {text.value(move)}({i}, a{i})")
+    execute = library.functions.dnnl_primitive_execute
+    for execution in executions:
+        text.line(f"status = {text.value(execute)}({', '.join(map(text.value, execution))})")
         text.line(f"if status: {text.value(library.failed)}({text.value('primitive_execute')}, status)")
     found = text.function()
     found.lasting = lasting  # type: ignore[attr-defined]
+    found.fixed = partial(_written, primitive, refs, move, executions, lasting)  # type: ignore[attr-defined]
     return found
 
 
 def _moving(
     primitive: Primitive,
     memories: list[list[Handle]],
-    refs: list[Any],
+    refs: Seen,
     ready: Sequence[Callable[[Any], Any]],
     shares: bool,
 ) -> Callable[[int, Any], Any]:
@@ -102,14 +115,14 @@ def _moving(
     def move(i: int, array: Any) -> Any:
         shown = ready[i](array) if i < len(ready) else array
         if i in packings:
-            shown = shared(primitive, i, array, shown) if shares else packed(primitive, i, shown)
+            shown = shared(primitive, i, array, shown, refs) if shares else packed(primitive, i, shown)
             lasting[i] = shown
         address = pointer(shown.__array_interface__["data"][0])
         for memory in memories[i]:
             status = put(memory.pointer, address)
             if status:
                 library.failed("memory_set_data_handle", status)
-        refs[i] = reference(array) if shown is array or i in packings else _nothing
+        refs[i] = reference(array) if shown is array or i in packings else unseen
         return shown
 
     return move

@@ -84,6 +84,9 @@ class ArrayDevice(Layer):
         """What plans with kernels of a library depend on besides: its version, instruction sets, threads."""
         return ""
 
+    def told(self, array: Any, owner: Hashable, version: Hashable) -> None:
+        """Hear of which version of its owner's the elements of an array are that kernels put into order once."""
+
     @property
     def ours(self) -> tuple[Any, ...]:
         """The classes whose dtypes count where a scalar takes one beside them."""

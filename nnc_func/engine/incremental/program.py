@@ -15,6 +15,7 @@ from nnc_func.engine.incremental.steps import Steps
 from nnc_func.engine.linkers.base import Section
 from nnc_func.engine.running.binding import accepted
 from nnc_func.engine.running.interrupts import held
+from nnc_func.engine.running.lasting import Lasting, lasting_slots
 from nnc_func.engine.running.observers import Application, Observer
 from nnc_func.engine.running.outs import delivered, given
 from nnc_func.engine.running.session import Session
@@ -87,6 +88,10 @@ class IncrementalProgram(Session):
         self._inputs = {n.data: at for at, n in enumerate(graph.inputs)}
         self._assigned: list[Any] = [None] * len(graph.inputs)  # copies
         self._variables = [n.data for n in graph.variables]
+        slots = set() if steps.plan is None else lasting_slots(steps.plan)
+        self._lasting = [
+            Lasting(device, v) for s, v in zip(steps.variables, self._variables, strict=True) if s in slots
+        ]
         self._seen: list[Any] = [None] * len(self._variables)  # (version, array) that was read last
         self._written: list[Any] = [None] * len(steps.updates)  # the version that this program wrote last
         self._changed = 0  # leaves with another value since values were last found missing
@@ -236,6 +241,8 @@ class IncrementalProgram(Session):
             if changed >> (first + at) & 1:
                 self._seen[at] = (variable.version, variable.array)
                 steps.executable.keep(steps.variables[at], variable.array)
+        for each in self._lasting:
+            each.tell()
         self._changed = 0
 
     def _section(self) -> tuple[Section, set[int], int, int]:

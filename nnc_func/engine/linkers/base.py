@@ -95,7 +95,8 @@ class Executable(Protocol):
         results
             Slot and buffers of each: the function takes its arrays there.
         variables
-            Slot of each: the function reads its array of now.
+            Slot of each: the function reads its array of now, and tells the device of the version of one whose
+            elements a kernel puts into an order of its own (`running.lasting`).
         """
 
 

@@ -241,6 +241,11 @@ class Frame:
                 avals = tuple([shown[s] for s in slots])
                 call = self._writing(device, instruction, key, avals)
             args = [*map(array_at, slots)]
+            fix = getattr(call, "fixed", None)
+            if fix is not None:
+                call = fix(
+                    {at: array for at, (slot, array) in enumerate(zip(slots, args, strict=True)) if slot not in moving}
+                )
             if not fixed(slots):
                 for position, slot in enumerate(slots):
                     if slot in moving:

@@ -7,7 +7,7 @@ so nodes, variables and devices stay the same under another table.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,7 @@ from nnc_func.declaration import Items
 from nnc_func.errors import KernelTableWarning, PlanError
 from nnc_func.facets.kernels import Kernel
 from nnc_func.graph.graph import ComputationGraph
-from nnc_func.graph.leaves import CONSTANT, LEAVES
+from nnc_func.graph.leaves import CONSTANT, LEAVES, VARIABLE
 from nnc_func.graph.node import Node
 from nnc_func.op import Op
 
@@ -259,6 +259,7 @@ def kernels_of(
     first: dict[Any, Node] = {}
     alike: dict[Node, Node] = {}
     packs: dict[Op, bool] = {}
+    updated = {leaf for leaf, _ in graph.updates}
     for node in graph.nodes:
         op, items = node.op, node.items
         if not node.args and op in LEAVES:
@@ -266,7 +267,7 @@ def kernels_of(
         avals = tuple(map(_aval, node.args))
         if op not in packs:
             packs[op] = any(k.lasting for k in op.kernels)
-        lasting = tuple([i for i, a in enumerate(node.args) if a.node.op is CONSTANT]) if packs[op] else ()
+        lasting = tuple([i for i, a in enumerate(node.args) if _lasts(a.node, updated)]) if packs[op] else ()
         one = first.setdefault((op, items and op.key(items), avals, lasting), node)
         if one is not node:
             alike[node] = one
@@ -293,9 +294,14 @@ def kernels_of(
     return kernels, recorded, alike
 
 
-def _packed(op: Op, kernel: Kernel, constants: tuple[int, ...]) -> Kernel:
-    """The kernel, or the one that it names for operands that stay the same, if those are constants."""
+def _lasts(node: Node, updated: Collection[Node]) -> bool:
+    """Whether its elements are the same in each run until somebody says so: a constant, or a variable not written."""
+    return node.op is CONSTANT or (node.op is VARIABLE and node not in updated)
+
+
+def _packed(op: Op, kernel: Kernel, lasting: tuple[int, ...]) -> Kernel:
+    """The kernel, or the one that it names for operands that stay the same, if those do."""
     if not kernel.packed:
         return kernel
     found = next(k for k in op.kernels if k.name == kernel.packed)
-    return found if set(found.lasting) <= set(constants) else kernel
+    return found if set(found.lasting) <= set(lasting) else kernel

@@ -15,4 +15,5 @@
 - ``cancelling``: stops a run from another thread.
 - ``interrupts``: holds signals back meanwhile.
 - ``commit``: puts variables back when a run fails.
+- ``lasting``: finds the variables that kernels put into an order of their own once for each value.
 """

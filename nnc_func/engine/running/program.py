@@ -20,6 +20,7 @@ from nnc_func.engine.running.checking_observers import POISON, Poison
 from nnc_func.engine.running.commit import Saved, first_writes, in_place, torn
 from nnc_func.engine.running.inputs import contiguous, converted, refuse_count, wanted_gapless
 from nnc_func.engine.running.interrupts import held
+from nnc_func.engine.running.lasting import Lasting, lasting_slots
 from nnc_func.engine.running.observers import Application, Observer, drained
 from nnc_func.engine.running.outs import delivered, expendable, given, usable
 from nnc_func.engine.running.results import lodgers, recycled
@@ -132,6 +133,8 @@ class Program(Tunable, Session):
         self._in_place = [variables[at] for at, _ in plan.updates if at not in following]
         self._overwritten = list({id(v): v for _, v in over}.values())
         self._first_writes = first_writes(plan, over)
+        slots = lasting_slots(plan)
+        self._lasting = [Lasting(device, v) for s, v in zip(plan.variables, variables, strict=True) if s in slots]
         self._turns = ordered(variables, self._written)
         self.arenas = Arenas(device) if arenas is None else arenas
         self._is_large = any(math.prod(slot.aval.shape) > BUFFERED for slot in plan.slots)
@@ -296,6 +299,8 @@ class Program(Tunable, Session):
             put(slot, contiguous(self._device, self.plan, slot, array) if gapless else array)
         for slot, variable in self._variables:
             executable.keep(slot, variable.array)
+        for each in self._lasting:
+            each.tell()
         given_up = {position: self._given_up(position, inputs, out) for position in self._donated}
         for position, slots in self._donated.items():
             for slot in slots:

@@ -18,6 +18,7 @@ from nnc_func.engine.plan import Plan
 from nnc_func.engine.plan_rows import LENT
 from nnc_func.engine.running import array_views
 from nnc_func.engine.running.inputs import converted, refuse_count
+from nnc_func.engine.running.lasting import Lasting, lasting_slots
 from nnc_func.engine.running.results import ALONE, Recycled, lodgers
 from nnc_func.graph.leaves import Variable
 
@@ -54,7 +55,11 @@ def written(
         is_it = f"known or type({x}) is {own} and {x}.dtype is {value(dtype)} and {x}.shape == {value(shape)}"
         text.line(f"if not ({is_it}): {x} = {other}({x})")
         _show(text, frame, slot, names, checked=True)
+    told = lasting_slots(plan)
     for slot, variable in variables:
+        if slot in told:
+            seen = value(Lasting(device, variable))
+            text.line(f"if {seen}.version != {value(variable)}.version: {seen}.tell()")
         text.line(f"{names.setdefault(slot, text.name())} = {value(variable)}.array")
         _show(text, frame, slot, names, checked=True)
     for slot, buffers in results:

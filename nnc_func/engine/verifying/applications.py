@@ -25,8 +25,10 @@ if TYPE_CHECKING:
     from nnc_func.engine.plan import Plan
 
 
-def check_applications(plan: Plan, columns: Columns) -> None:
+def check_applications(plan: Plan, columns: Columns, is_whole: bool) -> None:
     """Raise unless each instruction's results are what its operator gives of its operands, by a kernel that it has.
+
+    `is_whole`: of a program, which has variables, not of a loop's body.
 
     Raises
     ------
@@ -46,23 +48,25 @@ def check_applications(plan: Plan, columns: Columns) -> None:
     facts = zip(rows, counts, columns.results.tolist(), avals, strict=True)
     for t in alike([(i.op, id(i.items), i.kernel, i.view, n, m, shown) for i, n, m, shown in facts]):
         _check(plan, t, without.get(t, rows[t]))
-    _check_lasting(plan)
+    _check_lasting(plan, is_whole)
 
 
-def _check_lasting(plan: Plan) -> None:
-    """Raise unless operands that a kernel puts into order once are constants, which nothing writes to."""
+def _check_lasting(plan: Plan, is_whole: bool) -> None:
+    """Raise unless operands that a kernel puts into order once are constants, or variables that the plan only reads."""
     lasting: dict[tuple[Op, str], tuple[int, ...]] = {}
-    constants = frozenset(plan.constants)
+    updated = {at for at, _ in plan.updates}
+    read = {slot for at, slot in enumerate(plan.variables) if at not in updated} if is_whole else set()
+    stays = read.union(plan.constants)
     for t, i in enumerate(plan.instructions):
         positions = lasting.get((i.op, i.kernel))
         if positions is None:
             kernel = None if i.view else kernel_named(i.op, i.kernel)
             positions = lasting[i.op, i.kernel] = () if kernel is None else kernel.lasting
         for n in positions:
-            if i.operands[n] not in constants:
+            if i.operands[n] not in stays:
                 raise PlanError(
                     f"{named(plan, t)}: the kernel {i.kernel!r} puts operand {n} into order once, which must be a "
-                    f"constant, not slot {i.operands[n]}"
+                    f"constant or a variable that is not written, not slot {i.operands[n]}"
                 )
 
 

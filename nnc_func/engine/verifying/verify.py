@@ -79,12 +79,12 @@ def verify(plan: Plan) -> None:
     Traceback (most recent call last):
     nnc_func.errors.PlanError: buffers 0 and 1 are both alive at step 1 and overlap: bytes [0, 64) and [0, 64)
     """
-    replay = _verified(plan)
+    replay = _verified(plan, is_whole=True)
     check_commit(plan)
     commits(replay)
 
 
-def _verified(plan: Plan) -> _Replay:
+def _verified(plan: Plan, is_whole: bool = False) -> _Replay:
     """As `verify`, of the plan of a loop's body too: that is not undone if a kernel fails in its commit section."""
     columns = check_numbers(plan)
     check_references(plan, columns)
@@ -95,7 +95,7 @@ def _verified(plan: Plan) -> _Replay:
     loans(replay)
     donations(replay)
     check_arena(plan, columns, replay.work.spend)
-    check_applications(plan, columns)
+    check_applications(plan, columns, is_whole)
     check_bounds(plan, columns)
     check_bodies(plan, _verified, replay.work)
     return replay

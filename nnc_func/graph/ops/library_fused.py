@@ -198,9 +198,10 @@ def blockwise(
         finish = rest and lowered_after(rest, out.dtype, [others[i] for i in found.beside])
 
         def made(*scratch: Any) -> Run:
-            return partial(
-                _run, of(*scratch[:pads]), found, finish or None, scratch[pads:], params.get("data_format", NHWC)
-            )
+            first = of(*scratch[:pads])
+            if not finish and found.others == tuple(range(len(others))):  # the library does all of it
+                return first
+            return partial(_run, first, found, finish or None, scratch[pads:], params.get("data_format", NHWC))
 
         return made
 
