@@ -298,9 +298,10 @@ def blockwise(
             whole = (*given[:2], *[given[2 + i] for i in way.others])
             of = primitives.bound((*whole, out), lasting=lasting, after=way.after, shares=shares, **params)
             first = of(*scratch[: len(pads)])
-            if way.rest is None:  # the library does all of it
-                in_order = way.others == tuple(range(len(given) - 2))
-                return first if in_order else partial(_alone, first, way.others)
+            if way.rest is None and way.others == tuple(range(len(given) - 2)):  # the library does all of it
+                return first
+            if way.rest is None:
+                return partial(_alone, first, way.others)
             beside = [given[2 + i] for i in way.beside]
             lowered = lowered_after(way.rest, out.dtype, beside)
             data_format = params.get("data_format", NHWC)
