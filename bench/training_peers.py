@@ -319,7 +319,8 @@ def main() -> None:
         side(*json.loads(given.side))
         return
     names = there(given.python)
-    found = {network: compared(network, given, names) for network in given.networks or SIZES}
+    networks = given.networks or (["lstm"] if given.smallest else [*SIZES])
+    found = {network: compared(network, given, names) for network in networks}
     print(f"{given.threads} threads, {given.clock} clock")
     table([row(network, each) for network, each in found.items()])
     import nnc_func as nnc

@@ -166,11 +166,15 @@ def patterns(lasting: tuple[int, ...]) -> Any:
 
 
 def takes_product(avals: Sequence[Any], *, least: int = 0, lasting: tuple[int, ...] = (), **more: Any) -> bool:
-    """Whether the library has code for a matrix product of that many FLOPs at least, however its operands lie."""
+    """Whether the library has code for a matrix product of that many FLOPs at least, however its operands lie.
+
+    With a least number it is the choice between the library and BLAS, which one thread can call in turn at no cost.
+    """
     return (
         takes(avals)
         and _flops(avals, **more) >= least
         and all(accepted(product_of, avals, lies=lies, lasting=lasting, **more) for lies in patterns(lasting))
+        and (not least or count() > 1 or product_of(avals, lies=PATTERNS[0], lasting=lasting, **more).is_steady)
     )
 
 
