@@ -20,6 +20,7 @@ from typing import Any
 
 QUIET = 0.05  # of the cores, that others may take
 PAUSE = 0.05  # seconds between rounds
+TURN, MOST = 0.1, 50  # seconds of a turn, and calls at most
 STATISTICS = Path("/proc/stat")
 
 
@@ -95,22 +96,31 @@ def busy_and_all() -> tuple[int, int]:
     return sum(ticks) - ticks[3], sum(ticks)
 
 
-def in_turn(sides: Mapping[str, Side], rounds: int, number: int = 1) -> dict[str, Any]:
+def in_turn(begin: Callable[[], Mapping[str, Side]], rounds: int, processes: int = 1) -> dict[str, Any]:
     """Milliseconds of a call of each side, the median and the fastest; ratios of the first one to each other.
 
-    A ratio is the median of those of neighbours in time. The first call of each side counts for nothing.
+    Each side is begun in so many processes, one after the other, and asked so often in each. A turn takes some 100 ms;
+    its first call counts for nothing: another side has had the caches meanwhile, and threads were asleep. A ratio is
+    the median of those of neighbours in time. What the last sides told is among the figures.
     """
-    taken: dict[str, list[float]] = {name: [] for name in sides}
+    taken: dict[str, list[float]] = {}
+    begun: list[Mapping[str, Side]] = []
     busy = total = 0
-    for side in sides.values():
-        side.ask(1)
-    for _ in range(rounds):
-        for name, side in sides.items():
-            taken[name].append(1e3 * statistics.median(side.ask(number)))
-        before = busy_and_all()
-        time.sleep(PAUSE)
-        after = busy_and_all()
-        busy, total = busy + after[0] - before[0], total + after[1] - before[1]
+    for _ in range(processes):
+        sides = begin()
+        begun.append(sides)
+        for side in sides.values():
+            side.ask(1)
+        often = {name: min(max(int(TURN / side.ask(1)[0]), 1), MOST) for name, side in sides.items()}
+        for _ in range(rounds):
+            for name, side in sides.items():
+                taken.setdefault(name, []).append(1e3 * statistics.median(side.ask(1 + often[name])[1:]))
+            before = busy_and_all()
+            time.sleep(PAUSE)
+            after = busy_and_all()
+            busy, total = busy + after[0] - before[0], total + after[1] - before[1]
+        for side in sides.values():
+            side.end()
     first, *others = taken
     share = busy / total if total else None
     return {
@@ -120,4 +130,5 @@ def in_turn(sides: Mapping[str, Side], rounds: int, number: int = 1) -> dict[str
         "ratios of the fastest": {name: min(taken[first]) / min(taken[name]) for name in others},
         "share of others": share,
         "is quiet": share is not None and share <= QUIET,
+        "facts": {name: side.facts for name, side in begun[-1].items()},
     }

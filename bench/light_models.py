@@ -1,6 +1,6 @@
 """The nine networks inside the onnx package beside onnxruntime, each in a process of its own; weights are drawn.
 
-python bench/light_models.py [--threads 2] [--rounds 10] [--numerics rounding] [--device cpu] [--smallest] [MODEL ...]
+python bench/light_models.py [--threads 2] [--processes 5] [--rounds 4] [--device cpu] [--smallest] [MODEL ...]
 prints a table, writes bench/results/light_models.json. The shipped weights are constants, which folding could abuse.
 Devices: numpy; cpu, with oneDNN; fast, cpu with fast math. The smallest size is the smallest network. Without the
 package onnx there are no networks; without onnxruntime, ours alone. Ratios of a run beside busy neighbours are marked.
@@ -101,14 +101,16 @@ def compared(path: Path, given: Any, has_peer: bool) -> dict[str, Any]:
         names = ("ours", "onnxruntime") if has_peer else ("ours",)
         results = {name: Path(folder) / f"{name}.npy" for name in names}
         facts = ["--device", given.device, "--numerics", given.numerics, "--threads", str(given.threads)]
-        sides = {
-            name: Side([__file__, "--side", name, "--result", str(at), *facts, str(path)], given.threads)
-            for name, at in results.items()
-        }
-        found = {"seconds to import, optimise, plan and bind": sides["ours"].facts["seconds"]}
-        found |= in_turn(sides, 1 if given.smallest else given.rounds)
-        for side in sides.values():
-            side.end()
+
+        def begin() -> dict[str, Side]:
+            return {
+                name: Side([__file__, "--side", name, "--result", str(at), *facts, str(path)], given.threads)
+                for name, at in results.items()
+            }
+
+        rounds, processes = (1, 1) if given.smallest else (given.rounds, given.processes)
+        found = in_turn(begin, rounds, processes)
+        found["seconds to import, optimise, plan and bind"] = found.pop("facts")["ours"]["seconds"]
         if has_peer:
             one, two = (np.load(at) for at in results.values())
             found["largest difference, of the largest element"] = float(np.abs(one - two).max() / np.abs(two).max())
@@ -120,7 +122,8 @@ def main() -> None:
     parser = options(__doc__)
     parser.add_argument("models", nargs="*")
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--rounds", type=int, default=4, help="turns of each process")
+    parser.add_argument("--processes", type=int, default=5)
     parser.add_argument("--numerics", default="rounding")
     parser.add_argument("--device", choices=("numpy", "cpu", "fast"), default="cpu")
     parser.add_argument(
@@ -163,7 +166,7 @@ def measured(given: Any, folder: Path) -> None:
         "machine": nnc.CPU().library_setting,
     }
     key = f"{given.threads} threads, {given.numerics}, {given.device}"
-    kept[key] = {**kept.get(key, {}), **found, "about": about, "rounds": given.rounds}
+    kept[key] = {**kept.get(key, {}), **found, "about": about, "rounds": given.rounds, "processes": given.processes}
     write("light_models", json.dumps(kept, indent=1, sort_keys=True), smallest=given.smallest)
 
 

@@ -137,6 +137,12 @@ def test_rectangles_are_put_together_as_well_as_who_climbs_for_as_long(make: Any
     assert ratio(problem, found) <= ENOUGH * ratio(problem, HillClimb(steps=1 << 40, seconds=took)(problem))
 
 
+def test_the_bound_is_asked_for_again_where_it_is_near() -> None:
+    """Dives begin half way to it: of this pinwheel the default stopped at 1.011."""
+    problem = evolve(pinwheel(301, 899363), capacity=None)
+    assert ratio(problem, Portfolio()(problem)) == 1.0
+
+
 def test_what_a_default_takes_is_bounded_by_what_a_buffer_is_worth() -> None:
     problem = evolve(tiling(300, 9), capacity=None)
     costs = []

@@ -18,7 +18,7 @@ from attrs import frozen
 from nnc_func.device.kernels.onednn_calls import call
 from nnc_func.errors import NncError
 from nnc_func.facets.kernels import Kernel
-from nnc_func.facets.layouts import NHWC
+from nnc_func.facets.layouts import NHWC, Layout
 
 if TYPE_CHECKING:
     from nnc_func.device.onednn.primitives import After, Primitive
@@ -53,6 +53,14 @@ def count() -> int:
     return threads(present())
 
 
+def keeps_nan() -> bool:
+    """Whether the library has a rectifier that is exact."""
+    from nnc_func.device.onednn import elementwise
+    from nnc_func.device.onednn.library import present
+
+    return elementwise.keeps_nan(present())
+
+
 def pad(primitive: Primitive) -> Scratch:
     """The scratch memory of a primitive: none, or one run of bytes."""
     return (((primitive.room,), np.dtype(np.uint8)),) if primitive.scratch else ()
@@ -74,6 +82,40 @@ def result_array(shape: tuple[int, ...], dtype: Any, data_format: str = NHWC) ->
 def contiguous(x: Any) -> Any:
     """The array itself if it is row-major and its elements are aligned, else a copy that is."""
     return x if x.flags.c_contiguous and x.flags.aligned else np.array(x, order="C")
+
+
+def laid(layout: Layout) -> Callable[[Any], Any]:
+    """A function that gives an array itself if its axes lie in that order in memory, without gaps, else a copy."""
+    if layout is None:
+        return contiguous
+    back = tuple(map(layout.index, range(len(layout))))
+
+    def ready(x: Any) -> Any:
+        seen = x.transpose(layout)
+        fits = seen.flags.c_contiguous and x.flags.aligned
+        return x if fits else np.array(seen, order="C").transpose(back)
+
+    return ready
+
+
+def kind_of(other: Any, shape: tuple[int, ...], layout: Layout, channels: int) -> str:
+    """Which of `After.other` an operand is, beside a result of that shape and layout; ``"none"``: none of them.
+
+    Parameters
+    ----------
+    channels
+        The axis that lies innermost, counted from the last one.
+    """
+    if other.dtype != FLOAT32:
+        return "none"
+    given = tuple(other.shape)
+    if given == shape:
+        return "whole" if getattr(other, "layout", None) == layout else "none"
+    if all(n == 1 for n in given):
+        return "number"
+    rest = [n for i, n in enumerate(given, -len(given)) if i != channels]
+    fits = len(given) >= -channels and set(rest) <= {1} and given[channels] == shape[channels]
+    return "channels" if fits else "none"
 
 
 def into(
@@ -102,7 +144,7 @@ class Primitives:
 
 def kernel_of(
     name: str, bound_of: Callable[..., Any], scratch_of: Callable[..., Scratch], takes: Callable[..., bool],
-    empty: Callable[..., Any], lasting: tuple[int, ...] = (), **facts: Any,
+    empty: Callable[..., Any], lasting: tuple[int, ...] = (), alike: bool = True, **facts: Any,
 ) -> Kernel:  # fmt: skip
     """A kernel of the library.
 
@@ -114,6 +156,8 @@ def kernel_of(
         ``empty(*arrays, **params)``: an uninitialised result.
     lasting
         Operands that stay the same, which are put into order once when they are bound, and for each call else.
+    alike
+        Whether it is the same for operands of the same shapes, however these lie.
     """
     if lasting:
         bound_of, takes = partial(bound_of, lasting=lasting), partial(takes, lasting=lasting)
@@ -121,7 +165,7 @@ def kernel_of(
 
     def compute(xp: Any, *arrays: Any, **params: Any) -> Any:
         out = empty(*arrays, **params)
-        if lasting:  # which may be others in the next call
+        if lasting or not alike:  # what lasts may be another array in the next call
             into(bound_of, xp, arrays, (out,), for_one_call(scratch_of(arrays, **params)), **params)
         else:
             call(bound_of, scratch_of, count(), (*arrays, out), params)

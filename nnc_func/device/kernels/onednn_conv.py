@@ -6,8 +6,6 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from nnc_func.device.kernels.linalg import Scratch, windows_of
 from nnc_func.device.kernels.onednn import (
     PACKED,
@@ -16,6 +14,7 @@ from nnc_func.device.kernels.onednn import (
     accepted,
     contiguous,
     kernel_of,
+    laid,
     pad,
     result_array,
     takes,
@@ -27,10 +26,7 @@ if TYPE_CHECKING:
     from nnc_func.device.onednn.primitives import After, Primitive
 
 
-def innermost(x: Any) -> Any:
-    """Images of the format NCHW: themselves if their channels are innermost in memory, else a copy where they are."""
-    seen = x.transpose(0, 2, 3, 1)
-    return x if seen.flags.c_contiguous and x.flags.aligned else np.array(seen, order="C").transpose(0, 3, 1, 2)
+IMAGES = laid((0, 2, 3, 1))  # of the format NCHW, channels innermost in memory
 
 
 def convolution_of(
@@ -67,7 +63,7 @@ def bound_convolution(kind: str, avals: Sequence[Any], *, shares: bool = False, 
     """What makes, of scratch memory, the convolution as a function of operands and result."""
     from nnc_func.device.onednn.bound import bound
 
-    images = innermost if params["data_format"] != NHWC else contiguous
+    images = IMAGES if params["data_format"] != NHWC else contiguous
     others = [images if each.other == "whole" else contiguous for each in params.get("after", ()) if each.other]
     ready = (images, images if kind == "by kernel" else contiguous, *others)
     primitive = convolution_of(kind, avals, **params)

@@ -15,7 +15,9 @@ import numpy as np
 
 from nnc_func.device.kernels import pool_reference
 from nnc_func.device.kernels.linalg import Arrays, Scratch, Windows, allocating, last_channels, spans
+from nnc_func.device.kernels.onednn_pool import LIBRARY_MAXIMUM, LIBRARY_MEAN
 from nnc_func.device.kernels.pool_reference import at, counts, pooled, resized, windows_in
+from nnc_func.device.kernels.pool_rows import AVERAGE_ALONG_ROWS
 from nnc_func.device.kernels.reordered import with_reordered
 from nnc_func.facets.kernels import Kernel, reference
 from nnc_func.facets.views import Cost
@@ -314,9 +316,13 @@ def _kernels(
     return with_reordered((*fast, reference(fallback)), (True,) * (operands + 1))
 
 
-MAX_POOL2D = _kernels(
-    partial(_pool_into, False), _pool_scratch, None, lambda x, **p: (pooled(x, **p), x.dtype), pool_reference.maximum
-)
+MAX_POOL2D = (
+    LIBRARY_MAXIMUM,
+    *_kernels(
+        partial(_pool_into, False), _pool_scratch, None, lambda x, **p: (pooled(x, **p), x.dtype),
+        pool_reference.maximum,
+    ),
+)  # fmt: skip
 MAX_POOL2D_GRADIENT = _kernels(
     _routing_into(_route), partial(_routing_scratch, True), partial(_routing_scratch, False),
     lambda x, g, **_: (x.shape, g.dtype), pool_reference.routing(back=True), operands=2, operations=6,
@@ -327,9 +333,14 @@ MAX_POOL2D_TANGENT = _kernels(
     lambda x, t, **p: (pooled(x, **p), t.dtype), pool_reference.routing(back=False), operands=2, operations=6,
     accepts=_routable,
 )  # fmt: skip
-AVERAGE_POOL2D = _kernels(
-    partial(_pool_into, True), _average_scratch, None, lambda x, **p: (pooled(x, **p), _average_dtype(x)),
-    pool_reference.average,
+
+AVERAGE_POOL2D = (
+    AVERAGE_ALONG_ROWS,
+    LIBRARY_MEAN,
+    *_kernels(
+        partial(_pool_into, True), _average_scratch, None, lambda x, **p: (pooled(x, **p), _average_dtype(x)),
+        pool_reference.average,
+    ),
 )  # fmt: skip
 AVERAGE_POOL2D_GRADIENT = _kernels(
     _average_gradient_into, partial(_average_gradient_scratch, True), partial(_average_gradient_scratch, False),

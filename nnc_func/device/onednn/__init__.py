@@ -3,6 +3,7 @@
 - ``library``: finds the shared library, calls its functions, says what it has.
 - ``handles``: owns what the library makes: descriptors, primitives, memory objects.
 - ``primitives``: convolutions and matrix products, made once for all that are alike.
+- ``elementwise``, ``pooling``, ``reorders``: sums and products of arrays, windows, and orders of axes.
 - ``packing``: puts weights that stay the same into the order in which a primitive wants them, once.
 - ``bound``: a primitive as a function of arrays.
 """

@@ -78,7 +78,8 @@ def same(library: Library, one: Any, other: Any) -> bool:
 
 
 BINARY = {"add": 0x1FFF0, "multiply": 0x1FFF1, "subtract": 0x1FFF5}
-UNARY = {"relu": 0x20}  # ``dnnl_alg_kind_t``
+UNARY = {"fast relu": (0x20, 0.0, 0.0), "zero elu": (0x22, 0.0, 0.0), "plus zero": (0x26, 1.0, 0.0)}
+"""``dnnl_alg_kind_t`` and two parameters: the rectifier, an exponential linear unit of alpha 0, 1 * x + 0."""
 
 
 def attributes(library: Library, after: Sequence[tuple[str, Handle | None]] = ()) -> Handle:
@@ -97,8 +98,8 @@ def attributes(library: Library, after: Sequence[tuple[str, Handle | None]] = ()
         chain = Handle(library, "post_ops", library.made("post_ops_create"))
         for name, other in after:
             if other is None:
-                nothing = ctypes.c_float(0.0)
-                library.call("post_ops_append_eltwise", chain, UNARY[name], nothing, nothing)
+                kind, *numbers = UNARY[name]
+                library.call("post_ops_append_eltwise", chain, kind, *map(ctypes.c_float, numbers))
             else:
                 library.call("post_ops_append_binary", chain, BINARY[name], other)
         library.call("primitive_attr_set_post_ops", found, chain)  # which copies them

@@ -22,7 +22,7 @@ SOURCE, WEIGHTS, RESULT = 1, 33, 17
 SOURCE_GRADIENT, WEIGHTS_GRADIENT, RESULT_GRADIENT = 129, 161, 145
 SECOND, SCRATCHPAD = 2, 80
 AFTER = 32768  # of what is done after a primitive: as many times, counted from one, and the number of its operand
-TRAINING = 64  # ``dnnl_prop_kind_t``
+TRAINING, INFERENCE = 64, 96  # ``dnnl_prop_kind_t``
 DIRECT = 1  # a convolution without Winograd's sums, whose errors are larger
 IMPLEMENTATION, OF_ARGUMENT = 8, 255  # ``dnnl_query_t``
 ALIGNMENT = 64  # bytes
@@ -120,7 +120,8 @@ class After:
     Attributes
     ----------
     name
-        Of an operator: ``"add"``, say, of the result and another operand, or ``"relu"``.
+        Of an operator: ``"add"``, say, of the result and another operand, or ``"relu"``; ``"fast relu"`` makes 0 of
+        NaN.
     other
         The other operand: ``"whole"``, one that lies as the result does; ``"channels"``, an element for each place on
         the innermost axis; ``"number"``, one element; empty, none.
@@ -200,7 +201,7 @@ def _named(library: Library, description: Handle) -> str:
     return (said.value or b"").decode()
 
 
-def _made(
+def assembled(
     library: Library, description: Handle, given: Sequence[tuple[int, Handle]], lasting: Collection[int] = ()
 ) -> Primitive:
     """The primitive of a description, of arrays in their own order: number and descriptor; the last is the result.
@@ -224,7 +225,7 @@ def _made(
     return Primitive(library, whole, len(given), steps.scratch, _named(library, description), steps.packings)
 
 
-def _for_threads(flops: int, make: Callable[[Library], Primitive]) -> Primitive:
+def for_threads(flops: int, make: Callable[[Library], Primitive]) -> Primitive:
     """Make a primitive for all threads, or for one where there is little to do."""
     library = present()
     limit = getattr(library.functions, "omp_set_num_threads", None)
@@ -270,7 +271,7 @@ class Convolution:
         return 2 * self.images[0] * math.prod(self.outputs) * math.prod(self.kernel)
 
 
-def _images(shape: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def images(shape: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Extents in the library's order (images, channels, height, width), and strides."""
     n, h, w, c = shape
     return (n, c, h, w), (h * w * c, 1, w * c, c)
@@ -283,22 +284,26 @@ def _kernel(shape: Sequence[int], groups: int) -> tuple[tuple[int, ...], tuple[i
     return (extents, strides) if groups == 1 else ((groups, *extents), (o // groups, *strides))
 
 
-def _others(
+EXACTLY = {"relu": (After("zero elu"), After("plus zero"))}
+"""What keeps NaN (`elementwise.keeps_nan`): there 0 * (exp(x) - 1) is NaN, for other numbers a zero that has a sign."""
+
+
+def operands_after(
     library: Library, after: Sequence[After], rank: int, whole: Handle, channels: Handle
 ) -> tuple[list[tuple[str, Handle | None]], list[tuple[int, Handle]]]:
     """What is done after a primitive, as its attributes have it; and the arguments that this takes."""
     number = row_major(library, (1,) * rank)
     shown = {"whole": whole, "channels": channels, "number": number, "": None}
-    done = [(each.name, shown[each.other]) for each in after]
+    done = [(step.name, shown[step.other]) for each in after for step in EXACTLY.get(each.name, (each,))]
     numbered = enumerate(done, 1)
     return done, [(AFTER * n | SECOND, other) for n, (_, other) in numbered if other is not None]
 
 
 def _forward(library: Library, of: Convolution, attribute: Handle) -> tuple[Handle, tuple[Any, ...]]:
     """The description of the forward convolution, and what all three are given of windows."""
-    x, xs = _images(of.images)
+    x, xs = images(of.images)
     w, _ = _kernel(of.kernel, of.groups)
-    y, ys = _images((of.images[0], *of.outputs, of.kernel[3]))
+    y, ys = images((of.images[0], *of.outputs, of.kernel[3]))
     windows = (
         sizes(of.stride), sizes([d - 1 for d in of.dilation]), sizes(of.before), sizes(of.after), attribute,
     )  # fmt: skip
@@ -320,13 +325,14 @@ ARGUMENTS = {
 def _convolved(of: Convolution, kind: str, lasting: tuple[int, ...], after: tuple[After, ...]) -> Primitive:
     def make(library: Library) -> Primitive:
         shapes = {
-            "x": _images(of.images),
+            "x": images(of.images),
             "w": _kernel(of.kernel, of.groups),
-            "y": _images((of.images[0], *of.outputs, of.kernel[3])),
+            "y": images((of.images[0], *of.outputs, of.kernel[3])),
         }
         plain = {name: strided(library, *each) for name, each in shapes.items()}
         channels = of.images[3] if kind == "by data" else of.kernel[3]
-        done, others = _others(library, after, 4, plain[ARGUMENTS[kind][2][1]], row_major(library, (1, channels, 1, 1)))
+        whole = plain[ARGUMENTS[kind][2][1]]
+        done, others = operands_after(library, after, 4, whole, row_major(library, (1, channels, 1, 1)))
         attribute = attributes(library, done)
         description, windows = _forward(library, of, attribute if kind == "forward" else attributes(library))
         if kind != "forward":
@@ -337,9 +343,9 @@ def _convolved(of: Convolution, kind: str, lasting: tuple[int, ...], after: tupl
             )  # fmt: skip
             description = Handle(library, "primitive_desc", made)
         *operands, result = [(number, plain[name]) for number, name in ARGUMENTS[kind]]
-        return _made(library, description, [*operands, *others, result], lasting)
+        return assembled(library, description, [*operands, *others, result], lasting)
 
-    return _for_threads(of.flops, make)
+    return for_threads(of.flops, make)
 
 
 @lru_cache(ALIKE)
@@ -413,14 +419,14 @@ def _product(of: Product, lasting: tuple[int, ...], after: tuple[After, ...], co
         b = _matrices(library, of.right, of.right_swapped)
         out = row_major(library, of.result)
         channels = row_major(library, (*(1,) * (len(of.result) - 1), of.result[-1]))
-        done, others = _others(library, after, len(of.result), out, channels)
+        done, others = operands_after(library, after, len(of.result), out, channels)
         wanted = tagged(library, of.right, ANY) if lasting else b
         attribute = attributes(library, done)
         made = library.made("matmul_primitive_desc_create", library.engine, a, wanted, None, out, attribute)
         given = [(SOURCE, a), (WEIGHTS, b), *others, (RESULT, out)]
-        return _made(library, Handle(library, "primitive_desc", made), given, lasting)
+        return assembled(library, Handle(library, "primitive_desc", made), given, lasting)
 
-    return _for_threads(of.flops, make)
+    return for_threads(of.flops, make)
 
 
 def product(of: Product, lasting: tuple[int, ...] = (), after: tuple[After, ...] = ()) -> Primitive:

@@ -25,6 +25,18 @@ def machine_of(device: Any) -> Machine:
     return found
 
 
+def has_libraries(device: Any) -> bool:
+    """Whether a device has libraries of kernels beside its array namespace.
+
+    Examples
+    --------
+    >>> import nnc_func as nnc
+    >>> has_libraries(nnc.NumPy())
+    False
+    """
+    return bool(getattr(device, "libraries", ()))
+
+
 def kernel_of(device: Any, op: Op, avals: tuple[Aval, ...], items: Items) -> Kernel | None:
     """The kernel that a device runs an operator by, for arguments of these avals; None where it says nothing of it.
 

@@ -32,6 +32,7 @@ WORTH = 3  # steps a buffer from which on searches may spend them all
 DIVE, DEEPER, DEEP = 1.75, 4.0, 16.0  # nodes a buffer of whether the bound does: at least, at most, and of a search
 TRIED = 32  # orders of local search, where nobody says how many
 SEARCHED = 1000.0  # microseconds a buffer that a small problem is worth, where nobody says how much
+NEAR = 0.02  # above the bound: the bound itself is asked for again, not what lies half way
 SHARE = 4  # a part of what is left of that: what a search has where others come after it
 FEWEST = 4  # orders of first fit that hill climbing tries of many buffers
 DIVES = 3  # nodes a buffer of some dives, at least
@@ -276,7 +277,8 @@ class _Members:
 
     def _race(self) -> Iterator[Attempt]:
         """Dives have a half of what is left, local search a quarter, and then whoever made the plan smaller last."""
-        yield self._dives(self.room / 2)
+        half = self.room / 2
+        yield self._dive(half / (self.node * self.count)) if self.excess <= NEAR else self._dives(half)
         excess = self.excess
         yield self._local(self.room / 2)
         yield self._local(self.room) if self.excess < excess else self._dives(self.room)

@@ -201,6 +201,9 @@ def rms_norm(
 _NEIGHBOURS: Any = (
     ((2, 3, 4), {}),
     ((2, 5, 2), {"size": 2, "axis": 1, "alpha": 0.5}),
+    ((1, 5, 2, 3), {"size": 4, "axis": 1, "beta": 0.25}),
+    ((4, 2), {"size": 3, "beta": 0.6}),
+    ((2, 3, 2, 1), {"axis": 1, "alpha": -0.5, "bias": 2.0}),
     ((3, 2), {"size": 3, "axis": 0, "bias": 2.0, "beta": 0.5}),
 )
 
@@ -220,10 +223,26 @@ def local_response_norm(
     """
     if size < 1:
         raise ShapeError(f"size is the number of neighbours, itself among them: at least 1, given {size}")
-    at = normalise_axis(axis, len(x.shape))
-    behind: Extent = product(x.shape[at + 1 :])
-    before = (size - 1) // 2
-    signals = o.reshape(o.square(x), shape=(product(x.shape[:at]), x.shape[at], behind))
-    mean = o.average_pool1d(signals, window=size, stride=1, padding=((before, size - 1 - before),), count_padding=True)
+    at, before = normalise_axis(axis, len(x.shape)), (size - 1) // 2
+    windows: Any = {"stride": 1, "count_padding": True}
+    around, squares = (before, size - 1 - before), o.square(x)
+    if at == 1 and len(x.shape) == 4:  # as the rows of images they may lie in memory in any order
+        mean = o.average_pool2d(squares, window=(size, 1), padding=(around, (0, 0)), **windows)
+    else:
+        behind: Extent = product(x.shape[at + 1 :])
+        signals = o.reshape(squares, shape=(product(x.shape[:at]), x.shape[at], behind))
+        mean = o.reshape(o.average_pool1d(signals, window=size, padding=(around,), **windows), shape=x.shape)
     size_of = o.add(o.multiply(mean, o.number(alpha, x)), o.number(bias, x))
-    return o.multiply(x, o.reshape(o.power(size_of, o.number(-beta, x)), shape=x.shape))
+    roots = _ROOTS.get(beta) if alpha >= 0 and bias >= 0 else None
+    if roots is None:
+        return o.multiply(x, o.power(size_of, o.number(-beta, x)))
+    return o.divide(x, roots(o, size_of))
+
+
+def _three_quarters(o: Ops[Any], x: Tensor) -> Tensor:
+    root = o.sqrt(x)
+    return o.multiply(root, o.sqrt(root))
+
+
+_ROOTS: Any = {0.25: lambda o, x: o.sqrt(o.sqrt(x)), 0.5: lambda o, x: o.sqrt(x), 0.75: _three_quarters}
+"""Powers that square roots give, of numbers that are not negative: a tenth of the time of a power."""

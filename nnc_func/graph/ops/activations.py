@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from nnc_func.device.kernels.move import Arrays, converted, dtype_of
+from nnc_func.device.kernels.onednn_chains import LIBRARY_RELU
 from nnc_func.facets import lowering
 from nnc_func.facets.derivatives import Custom, partials
 from nnc_func.facets.kernels import ALL, reference
@@ -93,7 +94,7 @@ def _relu_into(xp: Any, arrays: Arrays, outs: Arrays, scratch: Arrays) -> None:
         (lambda o, g, y, x: o.where(o.greater(y, 0), g, 0),),
     ),
     dtype=real,
-    kernel=(in_steps(_relu_into, dtype=real, overwrites=ALL), reference(_relu, infallible=True)),
+    kernel=(LIBRARY_RELU, in_steps(_relu_into, dtype=real, overwrites=ALL), reference(_relu, infallible=True)),
     laws=(idempotent, nonnegative, increasing, identity.of("u")),
     onnx=onnx_elementwise.relu,
     samples=Samples(avoid=(0.0,), dtypes=REALS),

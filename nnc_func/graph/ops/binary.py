@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from nnc_func.device.kernels.move import NUMPY, Arrays, converted, dtype_of
+from nnc_func.device.kernels.onednn_chains import LIBRARY_FMA
 from nnc_func.device.kernels.special_cases import FLOOR_DIVIDE, POWER, corrected
 from nnc_func.errors import DTypeError
 from nnc_func.facets import domains, dtypes, lowering
@@ -411,7 +412,7 @@ def _product(a: dtypes.DType, b: dtypes.DType, c: dtypes.DType) -> dtypes.DType:
 @elementwise(
     partials(lambda o, y, a, b, c: b, lambda o, y, a, b, c: a, ONE),
     dtype=_after,
-    kernel=(*in_blocks(_fma_calls, dtype=_after, inner=_product), reference(_fma, infallible=True)),
+    kernel=(LIBRARY_FMA, *in_blocks(_fma_calls, dtype=_after, inner=_product), reference(_fma, infallible=True)),
     onnx=onnx_elementwise.fma,
     samples=PAIRS,
     cost=per_element(2),

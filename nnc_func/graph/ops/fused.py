@@ -33,6 +33,7 @@ from nnc_func.graph.ops.bodies import (
 )
 from nnc_func.graph.ops.compare import greater
 from nnc_func.graph.ops.families import Tensor, elementwise, in_steps
+from nnc_func.graph.ops.library_chains import LIBRARY_CHAINS
 from nnc_func.graph.ops.reduce import SUMMED, max_, mean, sum_
 from nnc_func.graph.ops.transcendental import exp
 from nnc_func.graph.ops.unary import cast, clip, sqrt
@@ -140,6 +141,7 @@ CASES = tuple(
     dtype=_dtype,
     layout=layouts.common,
     kernels=(
+        *LIBRARY_CHAINS,
         Kernel(
             "in blocks",
             compute=_compute,

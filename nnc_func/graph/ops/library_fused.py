@@ -1,7 +1,7 @@
 """A library's kernel and the elementwise operators that follow it.
 
-Sums and products with other operands, with which most bodies begin, the library does itself before it writes an
-element. What is left is computed block by block in its result: by kernels of ours, which keep NaN where it has none.
+Sums and products with other operands, and rectifiers, with which most bodies begin, the library does itself before it
+writes an element. What is left is computed block by block in its result, by kernels of ours.
 """
 
 from __future__ import annotations
@@ -17,7 +17,16 @@ from attrs import frozen
 from nnc_func.aval import Aval
 from nnc_func.body import Body
 from nnc_func.device.kernels.linalg import last_channels
-from nnc_func.device.kernels.onednn import FAST, Primitives, Run, Scratch, kernel_of, result_array
+from nnc_func.device.kernels.onednn import (
+    FAST,
+    Primitives,
+    Run,
+    Scratch,
+    keeps_nan,
+    kernel_of,
+    kind_of,
+    result_array,
+)
 from nnc_func.facets.kernels import Kernel
 from nnc_func.facets.layouts import NHWC
 from nnc_func.graph.ops.lowering import Lowered, call_in_blocks
@@ -59,17 +68,17 @@ def split(body: Body, kinds: tuple[str, ...], most: int, fast: bool = False) -> 
     kinds
         Of each operand beside the result: which of `After.other` it is, or ``"none"`` of them.
     fast
-        Whether the library's rectifier is taken, which makes 0 of NaN.
+        Whether the library's own rectifier is taken, which makes 0 of NaN.
 
     Examples
     --------
     >>> from nnc_func.graph.ops import CATALOGUE as OPS
-    >>> body = Body.of(3, (OPS["add"], 0, 1), (OPS["relu"], 3), (OPS["multiply"], 4, 2))
+    >>> body = Body.of(3, (OPS["add"], 0, 1), (OPS["exp"], 3), (OPS["multiply"], 4, 2))
     >>> found = split(body, ("channels", "whole"), 8)
     >>> found.after, found.others, found.beside
     ((After(name='add', other='channels'),), (0,), (1,))
     >>> found.rest
-    (%0, %1) { %2 = relu(%0); %3 = multiply(%2, %1); return %3 }
+    (%0, %1) { %2 = exp(%0); %3 = multiply(%2, %1); return %3 }
     """
     from nnc_func.device.onednn.primitives import After
 
@@ -80,8 +89,8 @@ def split(body: Body, kinds: tuple[str, ...], most: int, fast: bool = False) -> 
     for each in body.applications[:most]:
         if read.count(value) != 1 or value not in each.operands:
             break
-        if fast and each.op.name == "relu":
-            after.append(After("relu"))
+        if each.op.name == "relu" and (fast or keeps_nan()):
+            after.append(After("fast relu" if fast else "relu"))
             value = body.parameters + len(after) - 1
             continue
         if each.op.name not in WITH_ANOTHER:
@@ -106,19 +115,6 @@ def split(body: Body, kinds: tuple[str, ...], most: int, fast: bool = False) -> 
     return Split(
         tuple(after), tuple(others), Body(len(beside) + 1, rest, [numbers[i] for i in body.results]), tuple(beside)
     )
-
-
-def _kind(other: Any, out: Any, layout: Any, channels: int) -> str:
-    """Which of `After.other` an operand is, beside a result of that shape and layout; ``"none"``: none of them."""
-    if other.dtype != np.float32:
-        return "none"
-    shape = tuple(other.shape)
-    if shape == out:
-        return "whole" if getattr(other, "layout", None) == layout else "none"
-    if all(n == 1 for n in shape):
-        return "number"
-    rest = [n for i, n in enumerate(shape, -len(shape)) if i != channels]
-    return "channels" if len(shape) >= -channels and set(rest) <= {1} and shape[channels] == out[channels] else "none"
 
 
 @lru_cache(4096)
@@ -169,14 +165,14 @@ def blockwise(
         shape, _ = result(*avals, body=body, **params)
         layout = getattr(avals[0], "layout", None)
         channels = -1 if params.get("data_format", NHWC) == NHWC else -3
-        kinds = tuple([_kind(each, shape, layout, channels) for each in avals[2:]])
+        kinds = tuple([kind_of(each, shape, layout, channels) for each in avals[2:]])
         plain = tuple([Aval(a.shape, a.dtype) for a in avals])
         return _fitted(primitives, body, plain, kinds, lasting, tuple(params.items()), fast)
 
     def takes(avals: Any, *, body: Body, lasting: tuple[int, ...] = (), **params: Any) -> bool:
         if not (accepts(avals, body=body, **params) and primitives.takes(avals[:2], lasting=lasting, **params)):
             return False
-        return not fast or any(each.name == "relu" for each in parts(avals, lasting, body, params).after)
+        return not fast or any(each.name == "fast relu" for each in parts(avals, lasting, body, params).after)
 
     def scratch_of(avals: Any, *, body: Body, lasting: tuple[int, ...] = (), **params: Any) -> Scratch:
         shape, dtype = result(*avals, body=body, **params)

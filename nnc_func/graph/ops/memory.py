@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from nnc_func.device.kernels import move as kernels
+from nnc_func.device.kernels.onednn_move import LIBRARY_RELAYOUT
 from nnc_func.facets import dtypes, layouts, lowering, places, shapes
 from nnc_func.facets.derivatives import Linear
 from nnc_func.facets.kernels import Kernel, reference
@@ -38,7 +39,7 @@ def _some_layout(shapes_: Any, draw: Any) -> dict[str, Any]:
     shape=_same,
     dtype=dtypes.first,
     layout=layouts.given,
-    kernels=reference(kernels.relayout, kernels.copied_into, infallible=True),
+    kernels=(LIBRARY_RELAYOUT, reference(kernels.relayout, kernels.copied_into, infallible=True)),
     derivative=Linear(lambda o, g, x, **_: o.relayout(g, layout=o.layout(x))),
     laws=(idempotent,),
     onnx=onnx_elementwise.unchanged,

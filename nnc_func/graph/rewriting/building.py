@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from nnc_func.body import is_pure
 from nnc_func.declaration import Items
-from nnc_func.device.shared.queries import kernel_of, machine_of, writes_at_once
+from nnc_func.device.shared.queries import has_libraries, kernel_of, machine_of, writes_at_once
 from nnc_func.facets.dims import known
 from nnc_func.facets.kernels import Kernel
 from nnc_func.graph.leaves import CONSTANT
@@ -167,6 +167,11 @@ class Builder:
         One without such a kernel runs a fused operator's parts one by one, each into a new array.
         """
         return writes_at_once(self.operator.device, by, avals, items)
+
+    @property
+    def has_libraries(self) -> bool:
+        """Whether the device has libraries of kernels."""
+        return has_libraries(self.operator.device)
 
     def kernel(self, op: Op, avals: tuple[Any, ...], items: Items) -> Kernel | None:
         """The kernel that the device runs; None where it says nothing of it.

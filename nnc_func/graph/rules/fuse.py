@@ -32,6 +32,7 @@ from nnc_func.op import Op
 
 MOST = 64  # steps of a group
 FAR = 64  # groups and nodes looked at to learn that one group does not lead to another
+LIBRARY = 1 << 16  # bytes of a value from which on a library's kernel pays that computes all of a group
 SMALL = 64  # values that broadcast are computed again for each block: they have so many times less elements
 
 
@@ -163,8 +164,8 @@ class _Grouping:
         self.of: dict[Node, Group] = {}
         self.needs: dict[Node, int] = {}  # of members of groups that are cut: large values, until they are there
 
-    def made(self) -> list[Group]:
-        """The groups that are worth it, of more than one member, in the order of the first of these."""
+    def made(self, floor: int) -> list[Group]:
+        """The groups with a value of so many bytes, of more than one member, in the order of the first of these."""
         for node in reversed(self.order):
             if node.args and (step := self.step_of(node)) is not None:
                 self._place(node, step)
@@ -175,7 +176,7 @@ class _Grouping:
             if group.nbytes >= self.least and len(group.members) > HELD:
                 self._cut(group)
         groups = dict.fromkeys(self.of[node] for node in self.order if node in self.of)
-        return [g for g in groups if len(g.members) > 1 and g.nbytes >= self.least]
+        return [g for g in groups if len(g.members) > 1 and g.nbytes >= floor]
 
     def _cut(self, group: Group) -> None:
         """Make a group several that hold less."""
@@ -279,13 +280,16 @@ def _fused(roots: tuple[Value, ...], order: list[Node], builder: Builder, least:
     seen, steps = builder.seen(order), _Steps(builder)
     if least is None:
         least = builder.machine.cache  # what fits in there is still there for the next operator
-    if not builder.may_fuse(blockwise) or not _is_large(seen, steps, least):
+    floor = min(least, LIBRARY) if builder.has_libraries else least
+    if not builder.may_fuse(blockwise) or not _is_large(seen, steps, floor):
         return roots, 0
     grouping = _Grouping(roots, seen, steps, least, builder.may_fuse(blockwise_several))
-    groups, joining, found = grouping.made(), _Joining(grouping, builder), dict[Node, Value]()
-    for group in groups:
-        found |= joining.together(sorted(group.members, key=seen.place))
-    return found, len(groups)
+    joining, found, count = _Joining(grouping, builder), dict[Node, Value](), 0
+    for group in grouping.made(floor):
+        made = joining.together(sorted(group.members, key=seen.place), group.nbytes < least)
+        count += bool(made) or group.nbytes >= least
+        found |= made
+    return found if found or count else roots, count
 
 
 class _Joining:
@@ -294,10 +298,10 @@ class _Joining:
     def __init__(self, grouping: _Grouping, builder: Builder) -> None:
         self.grouping, self.builder = grouping, builder
 
-    def together(self, members: list[Node]) -> dict[Node, Value]:
+    def together(self, members: list[Node], by_library: bool) -> dict[Node, Value]:
         """What takes the places of those that are seen from outside, of a group in the graph's order.
 
-        Nothing, where the device has no kernel that computes all of it at once.
+        Nothing, where the device has no kernel that computes all of it at once, or, `by_library`, none of a library.
         """
         self.builder.where = merged(m.origin for m in members)
         inside = set(members)
@@ -310,17 +314,21 @@ class _Joining:
         if len(results) == 1 and results[0] is members[-1] and not any(is_reduction(m.op) for m in members):
             items, avals = blockwise.canonical({"body": body}), results[0].avals
             keeps_layout = all(a.aval.layout is None for a in args) or self._keeps_layout(args, items, avals[0])
-            if keeps_layout and self._fuses(blockwise, args, items):
+            if keeps_layout and self._fuses(blockwise, args, items, by_library):
                 return {members[-1]: self.builder.made(blockwise, args, items, avals)}
             return {}
         items = blockwise_several.canonical({"body": body})
-        if not self._fuses(blockwise_several, args, items):
+        if by_library or not self._fuses(blockwise_several, args, items):
             return {}
         found = self.builder.made(blockwise_several, args, items, tuple(m.aval for m in results))
         return dict(zip(results, found.results, strict=True))
 
-    def _fuses(self, by: Op, args: tuple[Value, ...], items: Items) -> bool:
-        return self.builder.fuses(by, tuple([a.aval for a in args]), items)
+    def _fuses(self, by: Op, args: tuple[Value, ...], items: Items, by_library: bool = False) -> bool:
+        avals = tuple([a.aval for a in args])
+        if by_library:
+            kernel = self.builder.kernel(by, avals, items)
+            return kernel is not None and kernel.library is not None
+        return self.builder.fuses(by, avals, items)
 
     def _is_seen(self, node: Node, inside: set[Node]) -> bool:
         grouping = self.grouping
