@@ -1,10 +1,10 @@
 """Training steps beside JAX's and PyTorch's, each side in a process of its own: MNIST, an LSTM, a transformer block.
 
-python bench/training_peers.py [--threads 2] [--rounds 10] [--clock wall] [--python PATH] [--smallest] [NETWORK ...]
-prints a table, writes bench/results/training_peers.json. A step is loss, gradients and update: Adagrad for the MNIST
-network, gradient descent for the others. Ours runs on NumPy() and on CPU(); JAX under `jit` with its state donated,
-PyTorch as it is and by `torch.compile`, the optimiser's step, too. All start from the same weights, and the losses of
-the first steps must agree. The clock "process" counts what a process computes, for machines that are not quiet: with
+python bench/training_peers.py [--threads 2] [--processes 5] [--rounds 4] [--clock wall] [--python PATH] [--smallest]
+[NETWORK ...] prints a table, writes bench/results/training_peers.json. A step is loss, gradients and update: Adagrad
+for the MNIST network, gradient descent for the others. Ours runs on NumPy() and on CPU(); JAX under `jit` with its
+state donated, PyTorch as it is and by `torch.compile`, the optimiser's step, too. All start from the same weights, and
+the losses of the first steps must agree. The clock "process" counts what a process computes, for machines that are not quiet: with
 one thread. ``--python`` names another interpreter, which has the peers; what is not installed there is left out.
 """
 
@@ -277,20 +277,25 @@ def there(python: str) -> list[str]:
 def compared(network: str, given: Any, names: Sequence[str]) -> dict[str, Any]:
     """The figures of one network."""
     size = (SMALLEST if given.smallest else SIZES)[network]
-    sides: dict[str, Side] = {}
-    with ExitStack() as ends:
-        for name in names:
-            if (name, network) == REFUSED:
-                continue
-            python = given.python if SIDES[name][1] else sys.executable
-            asked = json.dumps([name, network, size, given.threads, given.clock])
-            sides[name] = Side([__file__, "--side", asked], given.threads, python)
-            ends.callback(sides[name].end)
-        losses = {name: each.facts["losses"] for name, each in sides.items()}
-        for each in losses.values():
-            np.testing.assert_allclose(each, losses[names[0]], rtol=1e-3)
-        found: dict[str, Any] = {"seconds to the third step": {n: each.facts["seconds"] for n, each in sides.items()}}
-        return found | in_turn(sides, 1 if given.smallest else given.rounds)
+
+    def begin() -> dict[str, Side]:
+        sides: dict[str, Side] = {}
+        with ExitStack() as ends:
+            for name in names:
+                if (name, network) != REFUSED:
+                    python = given.python if SIDES[name][1] else sys.executable
+                    asked = json.dumps([name, network, size, given.threads, given.clock])
+                    sides[name] = Side([__file__, "--side", asked], given.threads, python)
+                    ends.callback(sides[name].end)  # where another one fails
+            ends.pop_all()
+        return sides
+
+    rounds, processes = (1, 1) if given.smallest else (given.rounds, given.processes)
+    found = in_turn(begin, rounds, processes)
+    facts = found.pop("facts")
+    for each in facts.values():
+        np.testing.assert_allclose(each["losses"], facts[names[0]]["losses"], rtol=1e-3)
+    return found | {"seconds to the third step": {name: each["seconds"] for name, each in facts.items()}}
 
 
 def row(network: str, found: dict[str, Any]) -> dict[str, Any]:
@@ -310,7 +315,8 @@ def main() -> None:
     parser = options(__doc__)
     parser.add_argument("networks", nargs="*", choices=[[], *SIZES])
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--rounds", type=int, default=4, help="turns of each process")
+    parser.add_argument("--processes", type=int, default=5)
     parser.add_argument("--clock", choices=CLOCKS, default="wall")
     parser.add_argument("--python", default=sys.executable, help="the interpreter that has JAX and PyTorch")
     parser.add_argument("--side", help="used by the program itself")
@@ -328,7 +334,7 @@ def main() -> None:
     kept = earlier("training_peers", {})
     about = {"python": platform.python_version(), "numpy": np.__version__, "machine": nnc.CPU().library_setting}
     key = f"{given.threads} threads, {given.clock} clock"
-    kept[key] = {**kept.get(key, {}), **found, "about": about, "rounds": given.rounds}
+    kept[key] = {**kept.get(key, {}), **found, "about": about, "rounds": given.rounds, "processes": given.processes}
     write("training_peers", json.dumps(kept, indent=1, sort_keys=True), smallest=given.smallest)
 
 
