@@ -231,8 +231,9 @@ def print_figures(found: dict[str, Any]) -> None:
     whole = {f"{name} ms": ms for name, ms in found["milliseconds"].items()}
     whole |= {f"{name} fastest": ms for name, ms in found["fastest milliseconds"].items()}
     if found["ratios"]:
-        whole |= {"ratio": found["ratios"]["onnxruntime"], "of the fastest": found["ratios of the fastest"]["onnxruntime"],
-                  "difference": found["largest difference, of the largest element"]}  # fmt: skip
+        whole["ratio"] = found["ratios"]["onnxruntime"]
+        whole["of the fastest"] = found["ratios of the fastest"]["onnxruntime"]
+        whole["difference"] = found["largest difference, of the largest element"]
     table([whole | {"quiet": "yes" if found["is quiet"] else "no"}])
     kinds = found["milliseconds by kind"]
     print("with what is fused:")
