@@ -5,7 +5,7 @@ python bench/training_peers.py [--threads 2] [--processes 5] [--rounds 4] [--clo
 for the MNIST network, gradient descent for the others. Ours runs on NumPy() and on CPU(); JAX under `jit` with its
 state donated, PyTorch as it is and by `torch.compile`, the optimiser's step, too. All start from the same weights, and
 the losses of the first steps must agree. The clock "process" counts what a process computes, for machines that are not
-quiet: with one thread. ``--python`` names another interpreter, which has the peers; what is not installed there is left out.
+quiet: with one thread. ``--python`` names another interpreter, which has the peers; what is not installed is left out.
 """
 
 from __future__ import annotations

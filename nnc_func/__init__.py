@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from nnc_func.control_flow.branches import bypass
     from nnc_func.control_flow.host import host
     from nnc_func.device import CPU, CuPy, Null, NumPy, Places, Strict
+    from nnc_func.engine.dynamic import Dynamic
     from nnc_func.engine.eager import Eager
     from nnc_func.engine.lazy import Lazy
     from nnc_func.engine.plan import Plan
@@ -57,7 +58,7 @@ if TYPE_CHECKING:
     from nnc_func.nn.nn import NN
     from nnc_func.onnx.model import from_onnx
     from nnc_func.op import Catalogue, Op, operator
-    from nnc_func.stacks import Stack, eager, lazy
+    from nnc_func.stacks import Stack, dynamic, eager, lazy
 else:
     __getattr__, __dir__ = deferred(
         __name__,
@@ -73,6 +74,7 @@ else:
             "Operator": "nnc_func.graph.operator",
             "Optimiser": "nnc_func.graph.optimiser",
             "Graph": "nnc_func.graph.graph",
+            "Dynamic": "nnc_func.engine.dynamic",
             "Eager": "nnc_func.engine.eager",
             "Lazy": "nnc_func.engine.lazy",
             "Autodiff": "nnc_func.autodiff.autodiff",
@@ -86,6 +88,7 @@ else:
             "Op": "nnc_func.op",
             "operator": "nnc_func.op",
             "Stack": "nnc_func.stacks",
+            "dynamic": "nnc_func.stacks",
             "eager": "nnc_func.stacks",
             "lazy": "nnc_func.stacks",
             "custom_jvp": "nnc_func.autodiff.custom",
@@ -111,8 +114,9 @@ arrivals.on_arrival("einops._backends", arrivals.einops)
 
 __version__ = "0.1.0"
 __all__ = [
-    "CPU", "NN", "Application", "Autodiff", "Aval", "Batching", "Body", "Cancellation", "Catalogue", "CuPy", "Eager",
-    "Graph", "KernelTable", "Lazy", "Machine", "Null", "NumPy", "Op", "Operator", "Optimiser", "Places", "Plan",
-    "Shape", "Stack", "Strict", "Symbol", "Tensor", "Type", "bypass", "counted", "custom_jvp", "custom_vjp", "eager",
-    "from_onnx", "host", "lazy", "load_graph", "load_program", "operator", "rewrite", "rule", "vmap",
+    "CPU", "NN", "Application", "Autodiff", "Aval", "Batching", "Body", "Cancellation", "Catalogue", "CuPy", "Dynamic",
+    "Eager", "Graph", "KernelTable", "Lazy", "Machine", "Null", "NumPy", "Op", "Operator", "Optimiser", "Places",
+    "Plan", "Shape", "Stack", "Strict", "Symbol", "Tensor", "Type", "bypass", "counted", "custom_jvp", "custom_vjp",
+    "dynamic", "eager", "from_onnx", "host", "lazy", "load_graph", "load_program", "operator", "rewrite", "rule",
+    "vmap",
 ]  # fmt: skip

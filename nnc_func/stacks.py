@@ -21,7 +21,8 @@ from nnc_func.device import NumPy
 from nnc_func.device.shared.bind_kernels import kernel_device
 from nnc_func.device.shared.host import numbers
 from nnc_func.device.shared.queries import machine_of
-from nnc_func.engine import Eager, Lazy
+from nnc_func.engine import Dynamic, Eager, Lazy
+from nnc_func.engine.dynamic.records import Recorded
 from nnc_func.engine.effects import applied_with_effects, first, performed
 from nnc_func.engine.jit import Arguments, Jitted
 from nnc_func.errors import DTypeError, GraphError, LayerError, ShapeError, TracingError, UnboundError
@@ -39,7 +40,7 @@ from nnc_func.graph.origin import describe, origin
 from nnc_func.graph.shape import Shape
 from nnc_func.graph.symbol import Symbol
 from nnc_func.graph.tensors.namespace import Ops
-from nnc_func.graph.tensors.tensor import Tensor, listed, paired, showing
+from nnc_func.graph.tensors.tensor import Tensor, listed, paired
 from nnc_func.graph.transfer import effects_of
 from nnc_func.graph.type import Type
 from nnc_func.layer import chain, dispatch_of, inserted, swap
@@ -49,7 +50,8 @@ from nnc_func.tree import flatten
 
 if TYPE_CHECKING:
     from nnc_func.array_api.namespace import ArrayNamespace
-    from nnc_func.control_flow import branches, breakpoints, fixed_points, prefixes, while_loops
+    from nnc_func.control_flow import branches, breakpoints, fixed_points, prefixes, tracing, while_loops
+    from nnc_func.engine.files import program_from_plan
 
 LATER: Any = object()  # a function that is given in a call of its own, as to decorators
 VALUE_OF = attrgetter("value")  # faster to map than a comprehension
@@ -80,6 +82,17 @@ def lazy(device: Any = None) -> Stack:
     array([2., 3.])
     """
     return Stack(NN(Autodiff(Lazy(graph_layers(NumPy() if device is None else device)))))
+
+
+def dynamic(device: Any = None) -> Stack:
+    """The stack that computes at once, and records what gradients may flow through; see `Stack.gradients`.
+
+    Examples
+    --------
+    >>> dynamic().ops.add(1.0, 2).item()
+    3.0
+    """
+    return Stack(NN(Autodiff(Dynamic(graph_layers(NumPy() if device is None else device)))))
 
 
 def _role(name: str) -> Any:
@@ -119,6 +132,7 @@ class Stack(Derivatives):
     _dispatch: Any = field(init=False, eq=False)
     _calls: dict[Any, Any] = field(init=False, eq=False)
     _numbers: dict[Any, Any] = field(init=False, eq=False)
+    _way: Any = field(init=False, eq=False)  # of what is recorded
     _array_type: Any = field(init=False, eq=False)  # of the device, once that has been used
 
     role: ClassVar[Literal["device"]] = "device"
@@ -153,6 +167,7 @@ class Stack(Derivatives):
         object.__setattr__(self, "_dispatch", dispatch)
         object.__setattr__(self, "_calls", {} if dispatch is None else dispatch.calls)
         object.__setattr__(self, "_numbers", {} if dispatch is None else dispatch.numbers)
+        object.__setattr__(self, "_way", None if dispatch is None else getattr(layers.get("engine"), "way", None))
         object.__setattr__(self, "_array_type", None)
         catalogue = layers["type"].ops if "type" in layers else CATALOGUE
         object.__setattr__(self, "ops", Ops(self.bind, catalogue, self.tensor))
@@ -239,6 +254,8 @@ class Stack(Derivatives):
                         return Tensor(self, found)
                     placed = self._dispatch.place(op, found)
                     return tuple([Tensor(self, v) for v in placed]) if op.multi_result else Tensor(self, placed)
+        if self._way is not None and (taken := self._way(self, op, args, params)) is not None:
+            return taken
         if op.effect:
             return performed(self, op, args, params)
         if op.holds_body and not is_pure(op, params.items()):
@@ -311,7 +328,8 @@ class Stack(Derivatives):
 
     def value_of(self, carrier: Any) -> Any:
         """Of a variable the value that it has now; anything else as it is."""
-        return self.operator.lift(carrier) if type(carrier) is Variable and "operator" in self._layers else carrier
+        is_place = type(carrier) is Variable and "operator" in self._layers
+        return getattr(self._layers.get("engine"), "reading", self.operator.lift)(carrier) if is_place else carrier
 
     def tensor(self, value: Any) -> Tensor:
         """A tensor of this stack, of whatever an operator takes in place of one."""
@@ -342,12 +360,15 @@ class Stack(Derivatives):
         associative_scan, fixed_point = prefixes.associative_scan, fixed_points.fixed_point
         while_loop, loop_until = while_loops.while_loop, breakpoints.loop_until
         cond, case_of = branches.cond, branches.case_of
+        applied_rule, program = tracing.applied_rule, program_from_plan.on_stack
     else:
         associative_scan = LateMethod("nnc_func.control_flow.prefixes", "associative_scan")
         fixed_point = LateMethod("nnc_func.control_flow.fixed_points", "fixed_point")
         while_loop = LateMethod("nnc_func.control_flow.while_loops", "while_loop")
         loop_until = LateMethod("nnc_func.control_flow.breakpoints", "loop_until")
         cond = LateMethod("nnc_func.control_flow.branches", "cond")
+        applied_rule = LateMethod("nnc_func.control_flow.tracing", "applied_rule")
+        program = LateMethod("nnc_func.engine.files.program_from_plan", "on_stack")
         case_of = LateMethod("nnc_func.control_flow.branches", "case_of")
 
     def key(self, seed: int) -> Tensor:
@@ -408,8 +429,8 @@ class Stack(Derivatives):
         if type(value) is Traced:
             return None
         if isinstance(value, Value):
-            if value.node.op is CONSTANT:
-                return value.node.data
+            if type(value) is Recorded or value.node.op is CONSTANT:
+                return value.array if type(value) is Recorded else value.node.data
             return None if any(n.op is INPUT for n in topological([value])) else self.engine.force([value])[0]
         if type(value) is Variable:
             return value.array
@@ -429,22 +450,6 @@ class Stack(Derivatives):
         if "engine" in self._layers and hasattr(self.engine, "held"):
             return Tensor(self, self.engine.held(array))
         return Tensor(self, array)
-
-    def holding(self, arrays: Sequence[Any]) -> Callable[[Sequence[Any]], list[Tensor]]:
-        """What gives `held` of each of several arrays, that are of the avals of these: what is known is asked for once.
-
-        Layers of a user's own that have a `held` of their own are asked for each array.
-
-        Examples
-        --------
-        >>> stack = lazy()
-        >>> [x.numpy() for x in stack.holding([np.zeros(2)])([np.ones(2)])]
-        [array([1., 1.])]
-        """
-        held = getattr(self._layers.get("engine"), "held", None)
-        if getattr(held, "__func__", None) is Lazy.held and getattr(self.symbol.held, "__func__", None) is Symbol.held:
-            return showing(self, self.symbol.table, [self.device.aval(array) for array in arrays])
-        return lambda arrays: [self.held(array) for array in arrays]
 
     # --- graphs ---------------------------------------------------------------------------------------
 
@@ -534,12 +539,6 @@ class Stack(Derivatives):
         leaves, _ = flatten(f(*inputs))
         found, captured = abstract([self._input(i) for i in inputs], [self._symbolic(leaf) for leaf in leaves])
         return found, tuple(Tensor(self, value) for value in captured)
-
-    def program(self, plan: Any, constants: Any = (), variables: Any = ()) -> Any:
-        """A program of a plan alone, verified and bound to this stack's device; see `program_from_plan`."""
-        from nnc_func.engine.files.program_from_plan import on_stack
-
-        return on_stack(self, plan, constants, variables)
 
     def token(self) -> Tensor:
         """The token before all effects of a graph that is built by hand: ``t = ops.print(x, after=stack.token())``."""

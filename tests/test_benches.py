@@ -27,6 +27,7 @@ PEERS = {  # what is compared with and may be missing, by a benchmark that says 
     "rolled_peers.py": "jax",
     "training_peers.py": "jax",
     "two_levels.py": "scipy",
+    "wheel_models.py": "onnxruntime",
     "xla.py": "jax",
 }
 
@@ -80,4 +81,4 @@ def test_a_benchmark_says_how_it_is_run_and_runs_only_then(name: str) -> None:
 
 
 def test_what_benchmarks_share_is_told_of() -> None:
-    assert SHARED == ["apart.py", "costs.py", "jax_operators.py", "lstm.py", "measure.py"]
+    assert SHARED == ["apart.py", "costs.py", "jax_operators.py", "lstm.py", "measure.py", "onnx_sides.py"]

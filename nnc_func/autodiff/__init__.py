@@ -8,6 +8,7 @@
 - ``custom``: functions with derivatives of their own.
 - ``bodies``: derivatives of loops' and branches' bodies.
 - ``formulas``: what the derivatives of operators mean, as text.
+- ``values``: gradients of values, through what a dynamic engine has recorded.
 - ``methods``: the transformations as methods of a stack.
 """
 

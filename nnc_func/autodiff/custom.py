@@ -16,8 +16,10 @@ import numpy as np
 
 from nnc_func.autodiff.formulas import cast_like
 from nnc_func.autodiff.traced import Traced
+from nnc_func.engine.dynamic.records import Recorded, takes_gradients
 from nnc_func.errors import DerivativeError, check_function
 from nnc_func.facets.dtypes import kind_of
+from nnc_func.graph.leaves import Variable
 from nnc_func.graph.tensors.tensor import Tensor
 from nnc_func.tree import flatten, mapped
 
@@ -50,11 +52,18 @@ class Custom:
         if self.stack is not None:
             args = tuple(a if i in self.nondiff_argnums else self._tensors(a) for i, a in enumerate(args))
         call = Call(self, args)
+        is_recorded = False
         if not any(type(c) is Traced for c in call.carriers):
-            return self.f(*args)
+            recording = getattr(getattr(call.stack, "engine", None), "recording", None)
+            is_recorded = recording is not None and recording.is_on and any(map(takes_gradients, call.leaves))
+            if not is_recorded:
+                return self.f(*args)
         if not self.rules:
             raise DerivativeError(f"{self.name} has no rule for its derivative: give it one, with {self.adding}")
-        found = call.stack.autodiff.call(self.called(call), call.carriers)
+        if is_recorded:
+            found = call.stack.applied_rule(self.called(call), call.carriers)
+        else:
+            found = call.stack.autodiff.call(self.called(call), call.carriers)
         return call.shape.build([Tensor(call.stack, v) for v in found])
 
     def called(self, call: Call) -> Any:
@@ -93,7 +102,8 @@ class Call:
         ]  # which a rule keeps for later
         self.places = [i for i, leaf in enumerate(self.leaves) if isinstance(leaf, Tensor)]
         self.carriers = [self.leaves[i].value for i in self.places]
-        traced = [self.leaves[i].stack for i in self.places if type(self.leaves[i].value) is Traced]
+        differentiated = (Traced, Recorded, Variable)
+        traced = [self.leaves[i].stack for i in self.places if type(self.leaves[i].value) in differentiated]
         self.stack: Any = custom.stack or next(iter(traced), None)
         self.shape: Any = None  # of the result's tree, once it is known
 

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any
 
 from nnc_func.autodiff.matrices import Matrices
-from nnc_func.errors import check_function
+from nnc_func.errors import LayerError, check_function
+
+if TYPE_CHECKING:
+    from nnc_func.engine.dynamic.live import Live
+    from nnc_func.graph.graph import ComputationGraph
+    from nnc_func.graph.tensors.tensor import Tensor
 
 
 def _method(transformation: Callable[..., Any]) -> Callable[..., Any]:
@@ -20,7 +26,12 @@ def _method(transformation: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class Derivatives:
-    """What a stack can do with functions: derivatives by trees of tensors, on any engine, nested at will."""
+    """What a stack can do with functions: derivatives by trees of tensors, on any engine, nested at will.
+
+    And what a dynamic one can do with values.
+    """
+
+    engine: Any
 
     grad, value_and_grad = _method(Matrices.grad), _method(Matrices.value_and_grad)
     vjp, jvp, linearize = _method(Matrices.vjp), _method(Matrices.jvp), _method(Matrices.linearize)
@@ -31,6 +42,118 @@ class Derivatives:
         _method(Matrices.gradhessian),
     )
     hvp, grad_and_hvp, laplacian = _method(Matrices.hvp), _method(Matrices.grad_and_hvp), _method(Matrices.laplacian)
+
+    def gradients(
+        self, ys: Sequence[Tensor], xs: Sequence[Tensor], cotangents: Sequence[Any] | None = None,
+        into: Sequence[Any] | None = None,
+    ) -> tuple[Tensor, ...]:  # fmt: skip
+        """On a dynamic stack, the gradients of values with respect to values that they were made of.
+
+        They are tensors of the stack and recorded in turn, so that there are gradients of gradients; under `no_grad`
+        they are constants. It may be asked as often as one likes.
+
+        Parameters
+        ----------
+        ys
+            Values. What is differentiated is their sum, each times its cotangent.
+        xs
+            Variables, or values on the way, of floating or complex dtype. The gradient is zero with respect to what no
+            y was made of; so are all gradients of a y that is a constant.
+        cotangents
+            One for each y, of its shape; None, all together or for one: ones, or zero.
+        into
+            For each x what its gradient is added to, or None.
+
+        Returns
+        -------
+        tuple of Tensor
+            In the order of `xs`, each of its shape and dtype.
+
+        Raises
+        ------
+        DerivativeError
+            An x is a constant, of which nothing was recorded; a y or an x is no floating tensor; shapes differ; an
+            operator on the way has no derivative.
+        LayerError
+            The engine records nothing.
+
+        Examples
+        --------
+        >>> import nnc_func as nnc
+        >>> stack = nnc.dynamic()
+        >>> x = stack.variable("x", 3.0)
+        >>> (slope,) = stack.gradients([x**3], [x])
+        >>> slope.item(), stack.gradients([slope], [x])[0].item()
+        (27.0, 18.0)
+        """
+        from nnc_func.autodiff.values import gradients
+
+        self._recording("gradients of values")
+        return gradients(self, ys, xs, cotangents, into)
+
+    def trace(self, *ys: Tensor) -> ComputationGraph:
+        """On a dynamic stack, the graph behind values: it prints, draws, exports, and compiles on any other stack.
+
+        A variable in it stands for the variable. What was detached or computed under `no_grad`, and what was made of
+        nothing that is held, is a constant of it.
+
+        Raises
+        ------
+        LayerError
+            The engine records nothing.
+
+        Examples
+        --------
+        >>> import nnc_func as nnc
+        >>> stack = nnc.dynamic()
+        >>> x = stack.variable("x", [1.0, 2.0])
+        >>> graph = stack.trace(stack.ops.exp(x) * 2)
+        >>> [node.op.name for node in graph.nodes]
+        ['variable', 'exp', 'constant', 'multiply']
+        """
+        from nnc_func.autodiff.values import trace
+
+        self._recording("the graph behind a value")
+        return trace(self, *ys)
+
+    @property
+    def live(self) -> Live:
+        """On a dynamic stack, what is alive of what was recorded, in numbers.
+
+        Raises
+        ------
+        LayerError
+            The engine records nothing.
+        """
+        from nnc_func.engine.dynamic.live import live
+
+        return live(self._recording("what is alive"))
+
+    def no_grad(self) -> AbstractContextManager[None]:
+        """While it is open a dynamic stack records nothing in this thread; on others nothing is recorded anyway.
+
+        Examples
+        --------
+        >>> import nnc_func as nnc
+        >>> stack = nnc.dynamic()
+        >>> x = stack.variable("x", 3.0)
+        >>> with stack.no_grad():
+        ...     y = x * x
+        >>> stack.live.nodes
+        0
+        """
+        from nnc_func.engine.dynamic.records import paused
+
+        return paused(getattr(self.engine, "recording", None))
+
+    def _recording(self, what: str) -> Any:
+        found = getattr(self.engine, "recording", None)
+        if found is None:
+            raise LayerError(
+                f"{what}: {type(self.engine).__name__} records nothing; compute on nnc.dynamic(), or "
+                "stack.swap(engine=nnc.Dynamic)"
+            )
+        return found
 
     def custom_vjp(self, f: Callable[..., Any], nondiff_argnums: Sequence[int] = ()) -> Any:
         """The function with a derivative of its own, told by cotangents; arrays become tensors of this stack.

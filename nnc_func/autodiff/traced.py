@@ -10,9 +10,11 @@ from typing import Any
 import numpy as np
 
 from nnc_func.autodiff.formulas import Called, Joint, tangent
+from nnc_func.engine.dynamic.records import Recorded
 from nnc_func.errors import DerivativeError, TracingError
 from nnc_func.facets.derivatives import Constant, OfBodies, Refusal
 from nnc_func.facets.dtypes import kind_of
+from nnc_func.graph.leaves import Variable
 from nnc_func.op import Op
 
 _levels = itertools.count(1)  # of traces: an inner one is always above the outer ones
@@ -50,9 +52,13 @@ class Traced:
         return f"Traced({self.primal!r})"
 
 
+KEEPING = frozenset((Traced, Recorded, Variable))
+"""What flows through a stack beside which operands are kept."""
+
+
 def unchanging(carriers: Sequence[Any], args: Sequence[Any]) -> Sequence[Any]:
-    """Operands as a tape may keep them: the caller may write into an array of NumPy later."""
-    if Traced not in map(type, carriers) or not any(isinstance(a, np.ndarray) for a in args):
+    """Operands as may be kept for gradients: the caller may write into an array of NumPy later."""
+    if KEEPING.isdisjoint(map(type, carriers)) or not any(isinstance(a, np.ndarray) for a in args):
         return carriers
     return [c.copy() if isinstance(a, np.ndarray) else c for a, c in zip(args, carriers, strict=True)]
 

@@ -22,6 +22,7 @@ from nnc_func.body import Application, Body
 from nnc_func.body_builder import BodyBuilder
 from nnc_func.control_flow.counts import Count
 from nnc_func.control_flow.layer_bypass import through_layers
+from nnc_func.engine.dynamic.records import Recorded
 from nnc_func.engine.effects import recording
 from nnc_func.errors import DeviceError, GraphError, OperatorError, UnboundError
 from nnc_func.facets.dims import Dim
@@ -182,7 +183,7 @@ class Scope(Trace):
             return carrier.primal
         if type(carrier) in NUMBERS:
             return carrier
-        if isinstance(carrier, Value):
+        if isinstance(carrier, Value) and type(carrier) is not Recorded:
             number = literal(carrier)
             if number is not None:
                 self.numbers.add(number)
@@ -245,7 +246,7 @@ class Scope(Trace):
     def call(self, rule: Any, args: Sequence[Any]) -> list[Any]:
         """A function with a derivative of its own, within the function."""
         self.check()
-        return _called(self, rule, args)
+        return applied_rule(self.stack, rule, args)
 
 
 OUTSIDE = (
@@ -478,8 +479,8 @@ def tensor_of(stack: Any, leaf: Any) -> Any:
 # --- functions with a derivative of their own ----------------------------------------------------------------
 
 
-def _called(scope: Any, rule: Any, args: Sequence[Any]) -> list[Any]:
-    """The results of a function with a rule, in a scope: one application of `custom`, of bodies of its rules.
+def applied_rule(stack: Any, rule: Any, args: Sequence[Any]) -> list[Any]:
+    """The results of a function with a rule: one application of `custom`, of bodies of its rules.
 
     A rule may call its function, as that of ``exp`` does; it is written out in the rule of the rule of its rule.
     """
@@ -488,13 +489,12 @@ def _called(scope: Any, rule: Any, args: Sequence[Any]) -> list[Any]:
         return list(rule.value(args))
     token = _rules.set((*under_way, function))
     try:
-        return _applied(scope, rule, args)
+        return _applied(stack, rule, args)
     finally:
         _rules.reset(token)
 
 
-def _applied(scope: Any, rule: Any, args: Sequence[Any]) -> list[Any]:
-    stack = scope.stack
+def _applied(stack: Any, rule: Any, args: Sequence[Any]) -> list[Any]:
     avals = [aval_of(stack, x) for x in args]
     smooth = [n for n, a in enumerate(avals) if kind_of(a.dtype) in "fc"]
 

@@ -5,6 +5,7 @@ The layers:
 - ``eager``: computes at once; ``eager_dispatch`` finds the kernel.
 - ``lazy``: makes nodes, and programs of them; ``jit``, ``unrolled_jit``: functions traced once a signature;
   ``methods``: with their objects.
+- ``dynamic``: computes at once, records, and sends gradients back through what it recorded.
 - ``force``, ``reading``: values that are asked for outside of programs.
 - ``settings``, ``compile_stats``: what an engine may be told, and what a compilation did.
 
@@ -27,7 +28,8 @@ About programs: ``tuning`` finds the fastest kernels, ``inspecting`` looks on, `
 
 from __future__ import annotations
 
+from nnc_func.engine.dynamic import Dynamic
 from nnc_func.engine.eager import Eager
 from nnc_func.engine.lazy import Lazy
 
-__all__ = ["Eager", "Lazy"]
+__all__ = ["Dynamic", "Eager", "Lazy"]

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar
 from attrs import Factory, field
 
 from nnc_func.device.shared.dispatch import Dispatch
-from nnc_func.engine.eager_dispatch import eager_dispatch
+from nnc_func.engine.eager_dispatch import changes_nodes, eager_dispatch
 from nnc_func.engine.interpreted import Interpreted, InterpretedBindings, interpreted
 from nnc_func.engine.reading import have_passed, readings, refuse_sizes, refuse_unbound, substituted
 from nnc_func.errors import NncError
@@ -19,17 +19,11 @@ from nnc_func.graph.graph import ComputationGraph
 from nnc_func.graph.leaves import Variable, owned
 from nnc_func.graph.node import Node, Result, Value
 from nnc_func.graph.origin import describe, origin
-from nnc_func.layer import Layer, chain, changes, evolved, layer, opens
+from nnc_func.layer import Layer, changes, evolved, layer, opens
 from nnc_func.layer_protocols import DeviceSignature, GraphSignature, OperatorSignature, ShapeSignature, SymbolSignature
 from nnc_func.op import Op
 
 A = TypeVar("A")
-
-
-def _changes_nodes(engine: Any) -> bool:
-    """Whether a layer of a user's own changes what an application becomes: it is to be a node, then, to be computed."""
-    recording = [each for each in chain(engine) if each.role in ("graph", "optimiser", "operator", "symbol")]
-    return any(changes(each, "bind", "apply") for each in recording)
 
 
 @layer(on="graph", needs=GraphSignature)
@@ -56,7 +50,7 @@ class Eager(Layer, Generic[A]):
     shape: ShapeSignature[A] = opens("graph.optimiser.operator.symbol.shape")
     device: DeviceSignature[A] = opens("graph.optimiser.operator.symbol.shape.type.device")
     growing: OrderedDict[Any, Any] = field(init=False, factory=OrderedDict, eq=False, repr=False)  # see `growing.step`
-    _makes_nodes: bool = field(init=False, eq=False, repr=False, default=Factory(_changes_nodes, takes_self=True))
+    _makes_nodes: bool = field(init=False, eq=False, repr=False, default=Factory(changes_nodes, takes_self=True))
     _compute: Any = field(
         init=False, eq=False, repr=False, default=Factory(lambda self: eager_dispatch(self.shape), takes_self=True)
     )

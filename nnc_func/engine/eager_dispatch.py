@@ -13,7 +13,7 @@ from nnc_func.device.shared.base import array_dispatch
 from nnc_func.device.shared.host import HOST
 from nnc_func.device.shared.namespace import SCALARS
 from nnc_func.graph.origin import describe, origin
-from nnc_func.layer import chain, is_ours
+from nnc_func.layer import chain, changes, is_ours
 from nnc_func.op import Op, convert
 
 
@@ -57,6 +57,19 @@ def eager_dispatch(shape: Any) -> Callable[..., Any]:
         )
         or compute
     )
+
+
+def changes_nodes(engine: Any) -> bool:
+    """Whether a layer of a user's own changes what an application becomes: it is to be a node, then, to be computed.
+
+    Examples
+    --------
+    >>> import nnc_func as nnc
+    >>> changes_nodes(nnc.eager().engine)
+    False
+    """
+    recording = [each for each in chain(engine) if each.role in ("graph", "optimiser", "operator", "symbol")]
+    return any(changes(each, "bind", "apply") for each in recording)
 
 
 def _asked(shape: Any) -> list[Any]:

@@ -15,6 +15,7 @@ import numpy as np
 from attrs import define, frozen
 
 from nnc_func.engine.compile_stats import plans
+from nnc_func.engine.dynamic.records import meet, meeting, takes_gradients
 from nnc_func.engine.effects import innermost, recorder, recording
 from nnc_func.engine.methods import Bound, unwritten
 from nnc_func.engine.reading import substituted
@@ -82,8 +83,9 @@ class Jitted:
     """A function of trees of tensors, compiled for each signature it is called with.
 
     Python numbers among the arguments are part of the signature, as are static arguments; arrays, tensors and NumPy's
-    scalars are not. Under a transformation, or with an unbound tensor, the function is simply called. It is copied and
-    pickled as functions are: a copy is itself.
+    scalars are not. Under a transformation, with an unbound tensor, and where a dynamic stack records what it computes
+    of variables and what was made of them, the function is simply called. It is copied and pickled as functions are: a
+    copy is itself.
 
     In the body of a class it is a method, and its first argument the object. Of a tree (a module, an attrs class) the
     tensors are arguments. Any other object is part of the signature, by its identity: what the method reads of it is
@@ -152,6 +154,8 @@ class Jitted:
         self._noticed = False
         self._is_method = False
         self._lock = RLock()
+        self._recording: Any = getattr(getattr(stack, "engine", None), "recording", None)
+        self._called_for = set[Any]()  # signatures of which a dynamic stack records what is computed
         self._positions, self._names = _named(f, static)
         self._donated = _named(f, donate)
         both = [*(self._positions & self._donated[0]), *(self._names & self._donated[1])]
@@ -159,7 +163,7 @@ class Jitted:
             raise OperatorError(f"{self.name}: static arguments are no arrays to donate, given both: {both[0]!r}")
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:
-        if innermost() is None:
+        if innermost() is None and self._recording is None:
             quick = self._quick
             for known in quick:
                 found = known.call(args, keywords)
@@ -218,10 +222,13 @@ class Jitted:
         donated = self._given_up(dynamic)
         tensors: list[Any] = []
         signature: list[Any] = []
+        records = self._recording is not None and self._recording.is_on
         for at, leaf in enumerate(leaves):
             if _is_static(leaf):
                 signature.append((leaf, exact(leaf)))
                 continue
+            if records and takes_gradients(leaf):
+                return None
             try:
                 concrete = self.stack.concrete(leaf)
             except DeviceError as error:
@@ -231,9 +238,17 @@ class Jitted:
             tensors.append(owned(self.stack.device, concrete) if at in donated and type(leaf) is Tensor else concrete)
             signature.append(self.stack.device.aval(concrete))
         key = (structure.signature, tuple(signature), statics, exact(tuple(v for _, v in statics)))
+        if records and key in self._called_for:
+            return None
         found = self._remembered(key)
         if found is None:
-            found = self._trace(args, keywords, leaves, structure, donated)
+            with meeting() as met:
+                found = self._trace(args, keywords, leaves, structure, donated)
+            if found is not None and records and met:
+                if len(self._called_for) >= KEPT:
+                    self._called_for.clear()
+                self._called_for.add(key)
+                return None
             if found is None:  # it closes over what another transformation traces, or over an unbound tensor
                 return None
             found = self._remembered(key, Known(key, *found))
@@ -369,6 +384,8 @@ class Jitted:
             ) from error
         outputs, shape = flatten(result)
         carriers = [stack.carrier(o) for o in outputs]
+        for each in carriers:
+            meet(each)
         effects = [t.value for t in scope.effects]
         told = [stack.carrier(count) for _, count in late.extents]
         given_later = [x for _, given, _, _ in late.loops for x in given]

@@ -13,6 +13,7 @@ from nnc_func.engine.running.arenas import Arenas
 from nnc_func.engine.running.binding import accepted, every
 from nnc_func.engine.running.observers import Application, Observer
 from nnc_func.engine.running.session import Session
+from nnc_func.garbage_collection import uncollected
 from nnc_func.graph.graph import ComputationGraph
 
 KEPT = 16  # bindings whose programs are remembered
@@ -131,6 +132,8 @@ class SymbolicProgram(Bindings):
     ----------
     arenas
         The memory that all programs run in: as much as the largest needs, for each call that runs at a time.
+    rewrites
+        Whether the graph is optimised for each binding; else it is optimised already.
 
     Examples
     --------
@@ -155,10 +158,13 @@ class SymbolicProgram(Bindings):
         report: Any,
         seconds: float,
         donated: Sequence[int] = (),
+        rewrites: bool = False,
     ) -> None:
         self.arenas = arenas = Arenas(engine.device)
 
         def planned(graph: ComputationGraph) -> Any:  # holds no program, whose memory would wait for the collector
+            if rewrites:
+                graph = rewritten(engine, graph)
             return engine.program(graph, source, report, seconds, arenas, donated)
 
         super().__init__(graph, source, engine.device, planned, arenas.forget)
@@ -166,6 +172,17 @@ class SymbolicProgram(Bindings):
         self._report = report
         self._seconds = seconds
         self._donated = donated
+        self.rewrites = rewrites
+
+    def rewriting_bindings(self) -> SymbolicProgram:
+        """The same program, whose graph is the one that was compiled, optimised for each binding when it is first met.
+
+        Some rules, and most fused kernels, want extents that are known. It takes longer to meet a binding, and less
+        time to run it.
+        """
+        return SymbolicProgram(
+            self._engine, self.source, self.source, self._report, self._seconds, self._donated, rewrites=True
+        )
 
     def autotune(self, *inputs: Any, budget: float = 2.0, workspace: int | None = None) -> Any:
         """See `Program.autotune`; kernels are timed for the extents that these inputs have.
@@ -177,8 +194,17 @@ class SymbolicProgram(Bindings):
         if tuning.program is program:
             return evolve(tuning, program=self)
         engine = self._engine.with_kernels(tuning.table)
-        tuned = SymbolicProgram(engine, self.graph, self.source, self._report, self._seconds, self._donated)
+        tuned = SymbolicProgram(
+            engine, self.graph, self.source, self._report, self._seconds, self._donated, self.rewrites
+        )
         return evolve(tuning, program=tuned)
 
     def __repr__(self) -> str:
         return f"<program {self.graph.name!r} of {', '.join(sorted(self.graph.symbols))}: {len(self.programs)} planned>"
+
+
+def rewritten(engine: Any, graph: ComputationGraph) -> ComputationGraph:
+    """The graph of a binding, optimised for its extents."""
+    with engine.symbol.table.walking, uncollected():
+        found, _ = engine.graph.optimised(graph)
+    return found  # type: ignore[no-any-return]

@@ -142,13 +142,15 @@ class Variable:
         Counts the values that it has had.
     readers
         Weak references to the nodes that are its value of now: one for each stack that has asked, see `Symbol.reading`.
+    recorded
+        What a dynamic stack has recorded of its value of now: see `engine.dynamic.records.Recording.of`.
     turns
         The runs that use it now.
     serial
         Counts variables as they are made.
     """
 
-    __slots__ = ("__weakref__", "_device", "array", "aval", "name", "readers", "serial", "turns", "version")
+    __slots__ = ("__weakref__", "_device", "array", "aval", "name", "readers", "recorded", "serial", "turns", "version")
 
     def __init__(self, name: str, array: Any, aval: Aval, device: Any) -> None:
         self.name = name
@@ -156,6 +158,7 @@ class Variable:
         self.aval = aval
         self.version = 0
         self.readers: list[Any] = []
+        self.recorded: Any = None
         self.turns = Turns()
         self.serial = next(_serials)
         self._device = device
@@ -225,10 +228,11 @@ class Variable:
         if not self.readers:
             self.array = array
             self.version += 1
-            return
-        with _assigning:
-            before, self.array = self.array, array
-            self._left(before)
+        else:
+            with _assigning:
+                before, self.array = self.array, array
+                self._left(before)
+        self.recorded = None  # outside of the lock: others may be told that it is gone
 
     def preserve(self) -> None:
         """Copy its array, before that is written over, where a user holds a value that depends on it."""
@@ -241,6 +245,7 @@ class Variable:
         """Note that its array has been written over."""
         with _assigning:
             self._left(None)
+        self.recorded = None
 
     def _left(self, array: Any, more: int = 1) -> None:
         """Count the value of until now as gone: `array` shows it still, unless nobody will ask."""

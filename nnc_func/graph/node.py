@@ -54,6 +54,11 @@ class Value(Unpickled):
     shape: Any = property(attrgetter("aval.shape"), doc="Extents, known or symbolic.")
     dtype: Any = property(attrgetter("aval.dtype"), doc="The NumPy dtype.")
 
+    @property
+    def symbolic(self) -> Value:
+        """Itself; of an engine's own kind of value, that which a graph has in its place."""
+        return self
+
     def hold(self) -> Hold:
         """What a handle keeps for as long as a user holds the value by it."""
         found = None if self.handle is None else self.handle()

@@ -127,7 +127,7 @@ class Operator(Layer, Generic[A]):
                     f"{arg!r} is a node of another stack; move its graph here with graph.to(stack), "
                     "or build it with this stack"
                 )
-            return arg
+            return arg if type(arg) is Node or type(arg) is Result else arg.symbolic
         if isinstance(arg, Variable):
             read = self.symbol.variable if are_places() else self.symbol.reading
             return read(arg)  # type: ignore[no-any-return]

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from attrs import evolve
 
+from nnc_func.engine.symbolic import SymbolicProgram
 from nnc_func.errors import OnnxError, ShapeError
 from nnc_func.facets.dtypes import kind_of
 from nnc_func.graph.onnx_export.metadata import embedded, restored
@@ -265,7 +266,8 @@ class OnnxModel:
 
     def _compiled(self, static: Mapping[str, Any], shapes: Mapping[str, Any] | None = None) -> Any:
         inputs, outputs = self._applied(static, shapes or {})
-        return self.stack.compile(inputs, outputs, name=self.name)
+        found = self.stack.compile(inputs, outputs, name=self.name)
+        return found.rewriting_bindings() if isinstance(found, SymbolicProgram) else found
 
     def _applied(self, static: Mapping[str, Any], shapes: Mapping[str, Any]) -> tuple[list[Any], list[Any]]:
         """Inputs of those shapes, without those whose elements are known; and the outputs."""

@@ -62,7 +62,7 @@ def operators() -> st.SearchStrategy[Op]:
 
 
 def stacks() -> st.SearchStrategy[Stack]:
-    """Stacks on the host: eager; lazy with each allocator, each order, and without rules; eager over lazy.
+    """Stacks on the host: eager; dynamic; lazy with each allocator, each order, without rules; eager over lazy.
 
     Examples
     --------
@@ -70,7 +70,7 @@ def stacks() -> st.SearchStrategy[Stack]:
     >>> find(stacks(), lambda stack: True).engine
     Eager(...)
     """
-    from nnc_func.stacks import eager, lazy
+    from nnc_func.stacks import dynamic, eager, lazy
     from nnc_func.testing.agreement import variations
 
-    return st.sampled_from([eager(), *variations(lazy()).values(), eager(lazy())])
+    return st.sampled_from([eager(), dynamic(), *variations(lazy()).values(), eager(lazy())])

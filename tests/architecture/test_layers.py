@@ -52,6 +52,8 @@ READERS = {  # facet: where in the library it may be read
         "stacks.py",
         "device/shared/dispatch.py",
         "engine/eager.py",
+        "engine/dynamic/dynamic.py",
+        "engine/dynamic/quick.py",
         *BATCHING,
         "engine/effects.py",
         "graph/graph.py",
@@ -81,7 +83,7 @@ READERS = {  # facet: where in the library it may be read
         "testing/",
     ),
     "place": ("graph/shape.py", "device/places.py", "engine/", "testing/"),
-    "derivative": ("autodiff/", "testing/"),
+    "derivative": ("autodiff/", "engine/dynamic/paths.py", "testing/"),  # which asks what gradients flow through
     "cost": (
         FUSED,
         *CUT,

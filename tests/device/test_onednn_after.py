@@ -19,7 +19,22 @@ LAZY, FAST, EAGER = nnc.lazy(nnc.CPU()), nnc.lazy(nnc.CPU(fast_math=True)), nnc.
 draw = np.random.default_rng(0)
 STEPS = st.lists(
     st.tuples(
-        st.sampled_from(["add", "multiply", "subtract", "subtracted", "maximum", "relu", "tanh", "double"]),
+        st.sampled_from(
+            [
+                "add",
+                "multiply",
+                "subtract",
+                "subtracted",
+                "maximum",
+                "relu",
+                "tanh",
+                "double",
+                "clip",
+                "sigmoid",
+                "silu",
+                "hard swish",
+            ]
+        ),
         st.sampled_from(["whole", "channels", "leading ones", "number", "rows", "one image"]),
         st.sampled_from(["float32", "float32", "float32", "float64"]),
     ),
@@ -44,8 +59,14 @@ def other(kind: str, shape: tuple[int, ...], channels: int) -> Any:
 
 def followed(ops: Any, y: Any, steps: Any, others: Any) -> Any:
     for (name, _, _), with_ in zip(steps, others, strict=True):
-        if name in ("relu", "tanh"):
+        if name in ("relu", "tanh", "sigmoid"):
             y = getattr(ops, name)(y)
+        elif name == "silu":
+            y = y * ops.sigmoid(y)
+        elif name == "clip":
+            y = ops.clip(y, min=-0.5, max=2)
+        elif name == "hard swish":
+            y = y * ops.clip(y + np.float32([3]), min=0, max=6) / np.float32([6])
         elif name == "double":
             y = y + y
         elif name == "subtracted":
@@ -164,3 +185,36 @@ def test_a_program_of_fast_math_is_refused_without_it() -> None:
     assert [i.kernel for i in plan.instructions if i.op.name == "conv2d_blockwise"] == ["onednn, fast math"]
     with pytest.raises(DeviceError, match="oneDNN, fast math"):
         LAZY.program(plan)
+
+
+SHARE = Body.of(3, (OPS["add"], 0, 1), (OPS["clip"], 3, {"min": 0, "max": 6}), (OPS["multiply"], 4, 0),
+                (OPS["divide"], 5, 2))  # fmt: skip
+
+
+def test_functions_of_one_operand_are_the_librarys_under_fast_math() -> None:
+    weighed = Body.of(1, (OPS["sigmoid"], 0), (OPS["multiply"], 1, 0))
+    bounded = Body.of(1, (OPS["clip"], 0, {"min": -1, "max": 2}), (OPS["sigmoid"], 1))
+    below = Body.of(1, (OPS["clip"], 0, {"min": None, "max": 2}))
+    for body, names in ((weighed, ["swish"]), (bounded, ["clip", "sigmoid"]), (below, [])):
+        assert [each.name for each in split(body, (), 8, fast=True).after] == names
+        assert not split(body, (), 8).after
+    assert split(bounded, (), 8, fast=True).after[0].numbers == (-1.0, 2.0)
+    guessed = split(SHARE, ("number", "number"), 8, fast=True, guess=True)
+    assert ([each.name for each in guessed.after], guessed.rest) == (["hardswish"], None)
+    assert guessed.given == ((0, 3.0), (1, 6.0))
+    assert not split(SHARE, ("number", "number"), 8, fast=True).after
+    assert not split(SHARE, ("channels", "number"), 8, fast=True, guess=True).after
+
+
+@pytest.mark.parametrize("numbers", [(3, 6), (3, 5), (2, 6)])
+def test_a_hard_swish_is_the_librarys_where_its_numbers_are_so(numbers: tuple[int, int]) -> None:
+    x, w = some(1, 6, 6, 16), some(3, 3, 16, 8)
+    inputs = [FAST.input("x", x.shape, "float32"), *(FAST.input(f"n{i}", (1,), "float32") for i in range(2))]
+    y = FAST.ops.conv2d(inputs[0], w)
+    program = FAST.compile(inputs, y * FAST.ops.clip(y + inputs[1], min=0, max=6) / inputs[2])
+    assert [i.kernel for i in program.plan.instructions] == ["onednn, packed, fast math"]
+    three, six = (np.float32([n]) for n in numbers)
+    plain = EAGER.ops.conv2d(EAGER.asarray(x), EAGER.asarray(w)).numpy()
+    wanted = plain * np.clip(plain + three, 0, 6) / six
+    np.testing.assert_allclose(program(x, three, six), wanted, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(program(x, three, six + 1), wanted * six / (six + 1), rtol=1e-5, atol=1e-5)

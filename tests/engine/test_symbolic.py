@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -259,3 +260,26 @@ def test_a_shape_learned_late_gives_the_graph_of_a_shape_known_at_once(found: Sy
     late = found.build(STACKS["lazy"]).source.with_shapes({f"x{i}": s for i, s in enumerate(found.known(rows))})
     assert str(late) == str(found.build(STACKS["lazy"], rows).source)
     assert not late.symbols
+
+
+# --- optimised for each binding --------------------------------------------------------------------------------
+
+
+def test_what_wants_known_extents_is_fused_where_a_binding_is_optimised(tmp_path: Path) -> None:
+    lazy = nnc.lazy()
+    images = lazy.input("x", ("n", 8, 8, 16), "float32")
+    kernel = lazy.asarray(np.random.default_rng(0).standard_normal((3, 3, 16, 4)).astype("float32"))
+    plain = lazy.compile([images], lazy.ops.relu(lazy.ops.conv2d(images, kernel) + 1))
+    program, some = plain.rewriting_bindings(), np.ones((2, 8, 8, 16), "float32")
+    np.testing.assert_allclose(program(some), plain(some), rtol=1e-5)
+    made = program.programs[(("n", 2),)]
+    assert [n.op.name for n in made.graph.nodes if n.args] == ["conv2d_blockwise"]
+    program.save(tmp_path / "program.nnc")
+    loaded = nnc.load_program(tmp_path / "program.nnc", lazy)
+    assert loaded.rewrites
+    np.testing.assert_array_equal(loaded(some), program(some))
+    assert len(loaded.programs) == 1  # it came with the file
+    bare = lazy.swap(optimiser=lazy.optimiser.up_to_phase("simplify"))
+    np.testing.assert_allclose(nnc.load_program(tmp_path / "program.nnc", bare)(some), plain(some), rtol=1e-5)
+    more = np.ones((3, 8, 8, 16), "float32")
+    np.testing.assert_array_equal(loaded(more), program(more))

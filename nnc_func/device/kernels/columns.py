@@ -167,11 +167,14 @@ class Blocks:
 
     def clear_around(self, padded: Any) -> None:
         """Zeros where padded images have none of their elements; channels last."""
+        for each in self.around(padded):
+            each.fill(0)
+
+    def around(self, padded: Any) -> tuple[Any, ...]:
+        """What padded images have besides their elements; channels last."""
         (top, left), (h, w) = self.over.before, self.over.inputs
-        padded[:, :top].fill(0)
-        padded[:, top + h :].fill(0)
-        padded[:, top : top + h, :left].fill(0)
-        padded[:, top : top + h, left + w :].fill(0)
+        inner = padded[:, top : top + h]
+        return padded[:, :top], padded[:, top + h :], inner[:, :, :left], inner[:, :, left + w :]
 
     def inside(self, padded: Any) -> Any:
         """The images within padded ones; channels last in both."""
@@ -194,13 +197,15 @@ class Blocks:
 
     def seen(self, xp: Any, x: Any) -> Any:
         """The windows of images (padded already, channels last) as a view in the order of `columns`."""
+        return strided(xp, x, *self.window_view(x))
+
+    def window_view(self, x: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """The shape and the strides of `seen`."""
         n, (s_image, s_row, s_column, s_channel) = x.shape[0], x.strides
         c = self.channels // self.groups
         (sh, sw), (dh, dw) = self.over.stride, self.over.dilation
-        return strided(
-            xp, x, (n, *self.over.outputs, *self.over.size, self.groups, c),
-            (s_image, s_row * sh, s_column * sw, s_row * dh, s_column * dw, s_channel * c, s_channel),
-        )  # fmt: skip
+        strides = s_image, s_row * sh, s_column * sw, s_row * dh, s_column * dw, s_channel * c, s_channel
+        return (n, *self.over.outputs, *self.over.size, self.groups, c), strides
 
     def kernel(self, w: Any) -> Any:
         """A kernel as matrices (groups, elements, channels of a group): a view of a contiguous one."""

@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from attrs import frozen
 
 from nnc_func.device.kernels import conv_rows, depthwise, onednn_conv, shifted
 from nnc_func.device.kernels.columns import (
@@ -125,6 +126,76 @@ def _conv_into(limit: int, xp: Any, arrays: Arrays, outs: Arrays, scratch: Array
         times(xp, each.plan, seen, kernel, each.plan.pixels_of(target, plan.out))
 
 
+def _conv_bound(limit: int, avals: Arrays, **params: Any) -> Any:
+    """As `_conv_into` does, of images that are one block, with all views of its scratch memory made before."""
+    x, w, out = avals
+    plan = planned(limit, out.dtype.itemsize, tuple(x.shape), tuple(w.shape), **params)
+    count, images = x.shape[0], params["data_format"]
+    if count > plan.images or plan.height < plan.over.outputs[0] or not out.size or out.dtype.kind not in "fc":
+        return None
+    if not x.dtype == w.dtype == out.dtype or 0 in w.shape or not count:
+        return None
+    return lambda *scratch: partial(_conv_at_once, _OneBlock.of(plan, count, images, scratch))
+
+
+@frozen(eq=False)
+class _OneBlock:
+    """A convolution of images that are one block.
+
+    Attributes
+    ----------
+    plan, images
+        The block, and the data format.
+    whole, matrices
+        Columns in scratch memory, in both of their forms; None where images are their own columns.
+    seen, inside, around
+        Of padded images in scratch memory the windows, the images, and what is around these; None where nothing is.
+    """
+
+    plan: Blocks
+    images: str
+    whole: Any = None
+    matrices: Any = None
+    seen: Any = None
+    inside: Any = None
+    around: tuple[Any, ...] = ()
+
+    @classmethod
+    def of(cls, plan: Blocks, count: int, images: str, scratch: Arrays) -> _OneBlock:
+        """The views of some scratch memory."""
+        if plan.direct:
+            return cls(plan, images)
+        whole, matrices = plan.columns(scratch[0], count)
+        if not plan.pads:
+            return cls(plan, images, whole, matrices)
+        shape = plan.padded_shape(count)
+        store = last_channels(scratch[1][: math.prod(shape)].reshape(shape), images)
+        around = tuple([each for each in plan.around(store) if each.size])
+        return cls(plan, images, whole, matrices, plan.seen(np, store), plan.inside(store), around)
+
+    def windows(self, x: Any) -> Any:
+        """Those over images without padding."""
+        last = last_channels(x, self.images)
+        if not x.flags.c_contiguous:
+            return self.plan.seen(np, last)
+        shape, strides = self.plan.window_view(last)
+        return np.ndarray(shape, x.dtype, x, 0, strides)
+
+
+def _conv_at_once(block: _OneBlock, x: Any, w: Any, out: Any) -> None:
+    plan, matrices = block.plan, block.matrices
+    if matrices is None:
+        matrices = blas_ready(np, plan.pixels_of(x, plan.channels))
+    elif block.seen is None:
+        np.copyto(block.whole, block.windows(x))
+    else:
+        for each in block.around:
+            each.fill(0)
+        np.copyto(block.inside, last_channels(x, block.images))
+        np.copyto(block.whole, block.seen)
+    times(np, plan, matrices, blas_ready(np, plan.kernel(w)), plan.pixels_of(out, plan.out))
+
+
 def _kernel_gradient_scratch(limit: int, avals: Arrays, *, kernel_shape: tuple[int, ...], **params: Any) -> Scratch:
     x, g = avals
     dtype = np.result_type(x.dtype, g.dtype)
@@ -215,8 +286,9 @@ def _dtype(avals: Arrays) -> Any:
 
 
 def _kernels(
-    into: Any, scratch: Any, cost: Any, result: Any, fallback: Any, firsts: tuple[Kernel, ...], *others: Kernel
-) -> tuple[Kernel, ...]:
+    into: Any, scratch: Any, cost: Any, result: Any, fallback: Any, firsts: tuple[Kernel, ...], *others: Kernel,
+    bound: Any = None,
+) -> tuple[Kernel, ...]:  # fmt: skip
     """As the first ones do, by columns on the host, by more columns on a GPU, as others do, by offsets anywhere."""
     fast = [*firsts]
     for name, on, limit in (
@@ -229,6 +301,7 @@ def _kernels(
             Kernel(
                 name, compute=allocating(write, result, wants), into=write, scratch=wants,
                 cost=partial(cost, partial(planned, limit)), layouts=("row-major",), namespaces=frozenset({on}),
+                bound=partial(bound, limit) if bound is not None and on == "numpy" else None,
             )
         )  # fmt: skip
     return (*fast, *others, reference(fallback))
@@ -256,6 +329,7 @@ CONV2D = *onednn_conv.convolution_kernels("forward", conv_result), *with_reorder
     _kernels(
         _conv_into, _conv_scratch, _conv_cost, conv_result, _conv_reference,
         (depthwise.conv2d(conv_result), *conv_rows.conv2d(conv_result)), shifted.conv2d(conv_result),
+        bound=_conv_bound,
     ),
     (True, False, True),
 )  # fmt: skip

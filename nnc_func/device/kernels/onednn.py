@@ -144,7 +144,7 @@ class Primitives:
 
 def kernel_of(
     name: str, bound_of: Callable[..., Any], scratch_of: Callable[..., Scratch], takes: Callable[..., bool],
-    empty: Callable[..., Any], lasting: tuple[int, ...] = (), alike: bool = True, **facts: Any,
+    empty: Callable[..., Any], lasting: tuple[int, ...] = (), **facts: Any,
 ) -> Kernel:  # fmt: skip
     """A kernel of the library.
 
@@ -156,8 +156,6 @@ def kernel_of(
         ``empty(*arrays, **params)``: an uninitialised result.
     lasting
         Operands that stay the same, which are put into order once when they are bound, and for each call else.
-    alike
-        Whether it is the same for operands of the same shapes, however these lie.
     """
     if lasting:
         bound_of, takes = partial(bound_of, lasting=lasting), partial(takes, lasting=lasting)
@@ -165,7 +163,7 @@ def kernel_of(
 
     def compute(xp: Any, *arrays: Any, **params: Any) -> Any:
         out = empty(*arrays, **params)
-        if lasting or not alike:  # what lasts may be another array in the next call
+        if lasting:  # which may be others in the next call
             into(bound_of, xp, arrays, (out,), for_one_call(scratch_of(arrays, **params)), **params)
         else:
             call(bound_of, scratch_of, count(), (*arrays, out), params)

@@ -6,7 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from attrs import evolve
 
+from nnc_func.device.kernels.move import relayout
 from nnc_func.device.kernels.onednn import FLOAT32, Run, accepted, kernel_of, laid, pad, takes
 from nnc_func.facets.kernels import Kernel
 from nnc_func.facets.layouts import Layout, permutation, strides
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
 def _order(x: Any) -> Layout:
     """How an operand lies, as a plan says; of an array as its strides do."""
     if not isinstance(x, np.ndarray):
-        return x.layout  # type: ignore[no-any-return]
+        return getattr(x, "layout", None)
     found = tuple(sorted(range(x.ndim), key=lambda axis: (-x.strides[axis], axis)))
     return None if found == tuple(range(x.ndim)) else found
 
@@ -35,7 +37,7 @@ def _reorder_of(x: Any, *, layout: Any, data_format: str) -> Primitive:
     from nnc_func.device.onednn.reorders import reorder
 
     shape = tuple(x.shape)
-    return reorder(shape, _steps(shape, _order(x)), _steps(shape, permutation(layout, x.ndim, data_format)))
+    return reorder(shape, _steps(shape, _order(x)), _steps(shape, permutation(layout, len(shape), data_format)))
 
 
 def _takes(avals: Sequence[Any], **params: Any) -> bool:
@@ -53,9 +55,6 @@ def _bound(avals: Sequence[Any], **params: Any) -> Callable[..., Run]:
     return lambda *scratch: bound(primitive, scratch[0] if scratch else None, ready)
 
 
-def _empty(x: Any, *, layout: Any, data_format: str) -> Any:
-    order = permutation(layout, x.ndim, data_format)
-    return np.ndarray(x.shape, x.dtype, strides=strides(order, x.shape, x.itemsize))
-
-
-LIBRARY_RELAYOUT: Kernel = kernel_of("onednn", _bound, _scratch, _takes, _empty, alike=False)
+LIBRARY_RELAYOUT: Kernel = evolve(
+    kernel_of("onednn", _bound, _scratch, _takes, relayout), compute=relayout
+)  # what is called by itself is of arrays that may lie anyhow

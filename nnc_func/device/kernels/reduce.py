@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from nnc_func.device.kernels.move import NUMPY, Arrays, converted, dtype_in, dtype_of
+from nnc_func.facets.dims import known
 from nnc_func.facets.dtypes import accumulated, floating
 from nnc_func.facets.kernels import Kernel, reference
 from nnc_func.facets.shapes import normalise_axes, reduced
@@ -31,7 +33,28 @@ def by_method(method: str, dtype: Callable[..., Any] | None = None, **facts: Any
         else:
             getattr(arrays[0], method)(**params, **typed(arrays[0]), out=outs[0])
 
+    if method in REDUCES:
+        facts["bound"] = partial(reducing, REDUCES[method])
     return Kernel(method, compute=compute, into=into, namespaces=NUMPY, strided=True, **facts)
+
+
+REDUCES = {"sum": np.add, "max": np.maximum, "min": np.minimum}  # as NumPy's methods do
+
+
+def reducing(function: Any, avals: Any, *, axis: Any, keepdims: bool, averaged: bool = False) -> Any:
+    """A floating reduction as NumPy's methods do it, with nothing left to be asked at a call; see `Kernel.bound`."""
+    x, out = avals
+    if x.dtype != out.dtype or x.dtype not in (FLOAT32, FLOAT64) or not all(map(known, x.shape)) or 0 in x.shape:
+        return None
+    axes, dtype, reduce = normalise_axes(axis, len(x.shape)), out.dtype, function.reduce
+    number = out.dtype.type(count(x.shape, axis))
+
+    def into(x: Any, out: Any) -> None:
+        reduce(x, axes, dtype, out, keepdims)
+        if averaged:
+            np.divide(out, number, out)
+
+    return lambda *scratch: into
 
 
 MANY = 256  # rows, from which on a GPU sums them as a product

@@ -78,28 +78,31 @@ def same(library: Library, one: Any, other: Any) -> bool:
 
 
 BINARY = {"add": 0x1FFF0, "multiply": 0x1FFF1, "subtract": 0x1FFF5}
-UNARY = {"fast relu": (0x20, 0.0, 0.0), "zero elu": (0x22, 0.0, 0.0), "plus zero": (0x26, 1.0, 0.0)}
-"""``dnnl_alg_kind_t`` and two parameters: the rectifier, an exponential linear unit of alpha 0, 1 * x + 0."""
+UNARY = {
+    "fast relu": (0x20, 0.0, 0.0), "zero elu": (0x22, 0.0, 0.0), "plus zero": (0x26, 1.0, 0.0),
+    "sigmoid": (0x29, 0.0, 0.0), "swish": (0x2C, 1.0, 0.0), "clip": (0x2E, 0.0, 0.0), "hardswish": (0x34, 1 / 6, 0.5),
+}  # fmt: skip
+"""``dnnl_alg_kind_t`` and two parameters; an exponential linear unit of alpha 0, 1 * x + 0, and others."""
 
 
-def attributes(library: Library, after: Sequence[tuple[str, Handle | None]] = ()) -> Handle:
+def attributes(library: Library, after: Sequence[tuple[str, Handle | None, tuple[float, ...]]] = ()) -> Handle:
     """Attributes of a primitive: the scratchpad is given by whoever runs it, and float32 stays float32.
 
     Parameters
     ----------
     after
         What is done with each element of its result, in this order: a name, of `BINARY` with the descriptor of the
-        second operand, of `UNARY` with None.
+        second operand, of `UNARY` with None; and the two parameters, where these are others than it says there.
     """
     found = Handle(library, "primitive_attr", library.made("primitive_attr_create"))
     library.call("primitive_attr_set_scratchpad_mode", found, 1)
     library.call("primitive_attr_set_fpmath_mode", found, 0)
     if after:
         chain = Handle(library, "post_ops", library.made("post_ops_create"))
-        for name, other in after:
+        for name, other, own in after:
             if other is None:
                 kind, *numbers = UNARY[name]
-                library.call("post_ops_append_eltwise", chain, kind, *map(ctypes.c_float, numbers))
+                library.call("post_ops_append_eltwise", chain, kind, *map(ctypes.c_float, own or numbers))
             else:
                 library.call("post_ops_append_binary", chain, BINARY[name], other)
         library.call("primitive_attr_set_post_ops", found, chain)  # which copies them

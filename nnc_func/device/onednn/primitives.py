@@ -125,10 +125,13 @@ class After:
     other
         The other operand: ``"whole"``, one that lies as the result does; ``"channels"``, an element for each place on
         the innermost axis; ``"number"``, one element; empty, none.
+    numbers
+        Parameters of one without another operand: of ``"clip"`` its bounds. None: those of `handles.UNARY`.
     """
 
     name: str
     other: str = ""
+    numbers: tuple[float, ...] = ()
 
 
 class _Steps:
@@ -290,13 +293,14 @@ EXACTLY = {"relu": (After("zero elu"), After("plus zero"))}
 
 def operands_after(
     library: Library, after: Sequence[After], rank: int, whole: Handle, channels: Handle
-) -> tuple[list[tuple[str, Handle | None]], list[tuple[int, Handle]]]:
+) -> tuple[list[tuple[str, Handle | None, tuple[float, ...]]], list[tuple[int, Handle]]]:
     """What is done after a primitive, as its attributes have it; and the arguments that this takes."""
     number = row_major(library, (1,) * rank)
     shown = {"whole": whole, "channels": channels, "number": number, "": None}
-    done = [(step.name, shown[step.other]) for each in after for step in EXACTLY.get(each.name, (each,))]
+    steps = [step for each in after for step in EXACTLY.get(each.name, (each,))]
+    done = [(step.name, shown[step.other], step.numbers) for step in steps]
     numbered = enumerate(done, 1)
-    return done, [(AFTER * n | SECOND, other) for n, (_, other) in numbered if other is not None]
+    return done, [(AFTER * n | SECOND, other) for n, (_, other, _) in numbered if other is not None]
 
 
 def _forward(library: Library, of: Convolution, attribute: Handle) -> tuple[Handle, tuple[Any, ...]]:

@@ -28,7 +28,7 @@ from nnc_func.engine.plan import Plan
 from nnc_func.engine.plan_rows import DONATED
 from nnc_func.engine.running.binding import every, extents_of
 from nnc_func.engine.running.program import Program
-from nnc_func.engine.symbolic import SymbolicProgram
+from nnc_func.engine.symbolic import SymbolicProgram, rewritten
 from nnc_func.engine.verifying.graphs import check_graph
 from nnc_func.errors import DeviceWarning, FileFormatError, PlanError
 from nnc_func.garbage_collection import long_lived
@@ -126,7 +126,8 @@ class _Reader:
         if not hasattr(engine, "program"):
             raise FileFormatError(f"it has unknown extents, which {engine!r} cannot plan: load it in a lazy stack")
         graph = self._graph()()
-        program = SymbolicProgram(engine, graph, graph, None, 0.0, tuple(_donated(self.about, graph)))
+        rewrites = self.about.get("rewrites") is True
+        program = SymbolicProgram(engine, graph, graph, None, 0.0, tuple(_donated(self.about, graph)), rewrites)
         for at in range(len(self._plans)):
             plan, constants = self._plan(at)
             if self._is_of_another_machine(plan):  # it is planned again where such extents are asked for
@@ -134,7 +135,11 @@ class _Reader:
                 continue
             dims = extents_of(graph.inputs, _avals(plan, plan.inputs))
             found = graph.specialised(dims)
+            if rewrites:
+                found = rewritten(engine, found)
             made = self._bound(plan, constants, arenas=program.arenas, graph=found)
+            if rewrites and not _agrees(plan, constants, found):  # this stack has other rules: it is planned again
+                continue
             self._check_graph(plan, constants, found)
             program.programs[every(graph, dims)] = made
         return program
@@ -261,6 +266,14 @@ class _Reader:
         for at, name in enumerate(variable_names(self.about)):
             array = owned(device, self.archive.array(f"variables/{at}.npy"), place=places.get(name))
             self.variables[name] = Variable(name, array, device.aval(array), device)
+
+
+def _agrees(plan: Plan, constants: list[Any], graph: Any) -> bool:
+    try:
+        check_graph(plan, constants, graph)
+    except PlanError:
+        return False
+    return True
 
 
 def _avals(plan: Plan, slots: Iterable[int]) -> list[Aval]:

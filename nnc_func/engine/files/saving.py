@@ -62,6 +62,8 @@ def save(program: Any, path: Any) -> None:
         "places": {v.name: v.aval.place for v in variables if v.aval.place is not None},
         "donated": list(program._donated) if kind == SYMBOLIC else [],
     }  # fmt: skip
+    if kind == SYMBOLIC and program.rewrites:
+        about["rewrites"] = True
     if graph is not None:
         members += text_members(graph)
     constants: dict[str, Any] = large_constants(graph) if kind != PLANNED else {}

@@ -31,14 +31,22 @@ def _lowest(dtype: Any) -> int:
     return 1 - int(np.log(np.finfo(dtype).max))
 
 
+@lru_cache
+def _one(dtype: Any) -> Any:
+    return np.ones((), dtype)  # NumPy adds it sooner than a Python number
+
+
 def _sigmoid_into(xp: Any, arrays: Arrays, outs: Arrays, scratch: Arrays) -> None:
     (x,), (out,) = arrays, outs
     highest = -_lowest(out.dtype)
-    xp.negative(x, out, dtype=out.dtype)
-    if xp is np and (not out.size or out.max() <= highest):  # and not NaN; a GPU would have to be waited for
-        xp.exp(out, out)
-        xp.add(out, 1, out)
-        xp.reciprocal(out, out)
+    if x.dtype == out.dtype:
+        xp.negative(x, out)
+    else:
+        xp.negative(x, out, dtype=out.dtype)
+    if xp is np and (not out.size or np.maximum.reduce(out, None) <= highest):  # not NaN; a GPU would be waited for
+        np.exp(out, out)
+        np.add(out, _one(out.dtype), out)
+        np.reciprocal(out, out)
         return
     far = out > highest
     least = xp.exp(-xp.maximum(out, highest))

@@ -8,6 +8,8 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
+
 from nnc_func.body import Body
 from nnc_func.errors import DTypeError, OperatorError, ShapeError
 from nnc_func.facets import layouts, lowering, shapes
@@ -63,6 +65,9 @@ def _masked_bits(avals: Any, **_: Any) -> bool:
 def _masked_into(xp: Any, arrays: Any, outs: Any, scratch: Any) -> None:
     """Bits times one or zero: no branch to mispredict, many times faster than a masked copy."""
     (x, condition), (out,) = arrays, outs
+    if xp is np and not out.ndim:
+        out[()] = x if condition else 0
+        return
     if x.dtype.kind == "b":
         xp.logical_and(x, condition, out)
         return

@@ -19,7 +19,7 @@ from nnc_func.device.kernels.onednn_chains import Whole
 from nnc_func.facets.kernels import Kernel
 from nnc_func.graph.ops import in_blocks
 from nnc_func.graph.ops.binary import add, fma, multiply
-from nnc_func.graph.ops.library_fused import EITHER_WAY, MOST, WITH_ANOTHER, Split, split
+from nnc_func.graph.ops.library_fused import EITHER_WAY, LOSSY, MOST, WITH_ANOTHER, Split, split
 
 if TYPE_CHECKING:
     from nnc_func.device.onednn.primitives import After, Primitive
@@ -106,7 +106,7 @@ def parts(avals: tuple[Aval, ...], body: Body, fast: bool) -> Parts | None:
         made = Parts(whole, (a, b), After(begin.op.name, kinds[b]), found)
         if len(found.after) == most and accepted(getattr, made, "primitive"):
             left = found.rest is not None and len(found.rest.applications)
-            return made if left <= FEW and (not fast or any(each.name == "fast relu" for each in found.after)) else None
+            return made if left <= FEW and (not fast or any(each.name in LOSSY for each in found.after)) else None
     return None
 
 

@@ -29,15 +29,19 @@ from nnc_func.device.kernels.onednn import (
 )
 from nnc_func.facets.kernels import Kernel
 from nnc_func.facets.layouts import NHWC
-from nnc_func.graph.ops.lowering import Lowered, call_in_blocks
+from nnc_func.graph.ops.lowering import Lowered, call_in_blocks, call_lowered
 
 if TYPE_CHECKING:
     from nnc_func.device.onednn.primitives import After
 
-BLOCK = 1 << 17  # bytes of a block: it and what is beside it fit in the second cache
+BLOCK = 1 << 18  # bytes of a block: it and what is beside it fit in the second cache
 MOST = 8  # operators that the library does itself
+CLOSE = 1e-7  # by so much a number may be another one: a sixth has no end
 EITHER_WAY = frozenset({"add", "multiply"})
 WITH_ANOTHER = EITHER_WAY | {"subtract"}
+
+
+LOSSY = frozenset({"fast relu", "sigmoid", "swish", "clip", "hardswish"})  # what loses NaN
 
 
 @frozen
@@ -52,15 +56,114 @@ class Split:
         The operands of that, by their places among those beside the library's result.
     rest, beside
         What is done then with its result, if anything is; and the operands of that.
+    given
+        Pairs of an operand of one element, by its place, and a number that it has to be.
     """
 
     after: tuple[After, ...]
     others: tuple[int, ...]
     rest: Body | None
     beside: tuple[int, ...]
+    given: tuple[tuple[int, float], ...] = ()
 
 
-def split(body: Body, kinds: tuple[str, ...], most: int, fast: bool = False) -> Split:
+@frozen
+class _Step:
+    """What a library does at a time: so many operators of a body, with which operands, where some are given numbers."""
+
+    after: After
+    count: int = 1
+    others: tuple[int, ...] = ()
+    given: tuple[tuple[int, float], ...] = ()
+
+
+class _Walk:
+    """A body as it is walked along; `value` is the number of what the library has so far."""
+
+    def __init__(self, body: Body, kinds: tuple[str, ...]) -> None:
+        self.body, self.kinds = body, kinds
+        self.read = [i for each in body.applications for i in each.operands] + [*body.results]
+        self.value, self.place = 0, 0
+
+    def named(self, place: int, name: str, *operands: int) -> bool:
+        """Whether an operator of that name stands there, of these operands; of some, in either order."""
+        if place >= len(self.body.applications):
+            return False
+        each = self.body.applications[place]
+        found = each.operands
+        same = found == operands or (name in EITHER_WAY and found == operands[::-1])
+        return each.op.name == name and same
+
+    def operand(self, place: int, value: int) -> int | None:
+        """The place of the operand beside a value, if there is such an operand."""
+        a, b = self.body.applications[place].operands
+        found = (b if a == value else a) - 1
+        return found if 0 <= found < len(self.kinds) and value in (a, b) else None
+
+    def binary(self) -> _Step | None:
+        """A sum, a product or a difference with an operand that the library takes."""
+        each, value = self.body.applications[self.place], self.value
+        if self.read.count(value) != 1 or value not in each.operands or each.op.name not in WITH_ANOTHER:
+            return None
+        if each.operands[1] == value and each.op.name not in EITHER_WAY:
+            return None
+        other = self.operand(self.place, value)
+        if other is None or self.kinds[other] == "none":
+            return None
+        return _Step(_after(each.op.name, self.kinds[other]), others=(other,))
+
+    def rectifier(self, fast: bool) -> _Step | None:
+        """A rectifier: with `fast` the library's own, else one that keeps NaN, where it can be put together."""
+        each = self.body.applications[self.place]
+        if each.op.name != "relu" or each.operands != (self.value,) or self.read.count(self.value) != 1:
+            return None
+        return _Step(_after("fast relu" if fast else "relu")) if fast or keeps_nan() else None
+
+    def lossy(self) -> _Step | None:
+        """A function of one operand that the library computes, but for NaN."""
+        each, value = self.body.applications[self.place], self.value
+        if each.operands != (value,):
+            return None
+        name, params, here = each.op.name, dict(each.items), self.body.parameters + self.place
+        times = self.read.count(value)
+        if name == "sigmoid" and times == 2 and self.read.count(here) == 1:
+            weighed = self.named(self.place + 1, "multiply", value, here)
+            return _Step(_after("swish"), 2) if weighed else None
+        if times != 1:
+            return None
+        if name == "clip" and None not in (params["min"], params["max"]):
+            return _Step(_after("clip", numbers=(float(params["min"]), float(params["max"]))))
+        return _Step(_after(name)) if name == "sigmoid" else None
+
+    def hard_swish(self) -> _Step | None:
+        """``x clip(x + 3, 0, 6) / 6``, where two operands of one element are these numbers."""
+        value, place, first = self.value, self.place, self.body.parameters + self.place
+        steps = self.body.applications[place : place + 4]
+        if len(steps) < 4 or [self.read.count(i) for i in (value, first, first + 1, first + 2)] != [2, 1, 1, 1]:
+            return None
+        bounds = {"min": 0, "max": 6}
+        three, six = self.operand(place, value), self.operand(place + 3, first + 2)
+        if three is None or six is None or self.kinds[three] != "number" or self.kinds[six] != "number":
+            return None
+        same = self.named(place, "add", value, three + 1) and self.named(place + 2, "multiply", value, first + 1)
+        if not same or not self.named(place + 1, "clip", first) or dict(steps[1].items) != bounds:
+            return None
+        if self.named(place + 3, "divide", first + 2, six + 1):
+            scale = 6.0
+        elif self.named(place + 3, "multiply", first + 2, six + 1):
+            scale = 1 / 6
+        else:
+            return None
+        return _Step(_after("hardswish"), 4, given=((three, 3.0), (six, scale)))
+
+
+def _after(name: str, other: str = "", numbers: tuple[float, ...] = ()) -> After:
+    from nnc_func.device.onednn.primitives import After
+
+    return After(name, other, numbers)
+
+
+def split(body: Body, kinds: tuple[str, ...], most: int, fast: bool = False, guess: bool = False) -> Split:
     """The body with as many of its first operators as the library can do, at most so many, taken apart.
 
     Parameters
@@ -68,7 +171,9 @@ def split(body: Body, kinds: tuple[str, ...], most: int, fast: bool = False) -> 
     kinds
         Of each operand beside the result: which of `After.other` it is, or ``"none"`` of them.
     fast
-        Whether the library's own rectifier is taken, which makes 0 of NaN.
+        Whether what the library has is taken that makes something else of NaN.
+    guess
+        Whether what it has is taken that wants some operands to be certain numbers.
 
     Examples
     --------
@@ -76,56 +181,42 @@ def split(body: Body, kinds: tuple[str, ...], most: int, fast: bool = False) -> 
     >>> body = Body.of(3, (OPS["add"], 0, 1), (OPS["exp"], 3), (OPS["multiply"], 4, 2))
     >>> found = split(body, ("channels", "whole"), 8)
     >>> found.after, found.others, found.beside
-    ((After(name='add', other='channels'),), (0,), (1,))
+    ((After(name='add', other='channels', numbers=()),), (0,), (1,))
     >>> found.rest
     (%0, %1) { %2 = exp(%0); %3 = multiply(%2, %1); return %3 }
     """
-    from nnc_func.device.onednn.primitives import After
-
-    read = [i for each in body.applications for i in each.operands] + [*body.results]
-    after: list[After] = []
-    others: list[int] = []
-    value = 0
-    for each in body.applications[:most]:
-        if read.count(value) != 1 or value not in each.operands:
+    walk, steps = _Walk(body, kinds), list[_Step]()
+    while len(steps) < most and walk.place < len(body.applications):
+        found = walk.binary() or walk.rectifier(fast) or (walk.lossy() if fast else None)
+        found = found or (walk.hard_swish() if fast and guess else None)
+        if found is None:
             break
-        if each.op.name == "relu" and (fast or keeps_nan()):
-            after.append(After("fast relu" if fast else "relu"))
-            value = body.parameters + len(after) - 1
-            continue
-        if each.op.name not in WITH_ANOTHER:
-            break
-        a, b = each.operands
-        if b == value and each.op.name not in EITHER_WAY:
-            break
-        other = (b if a == value else a) - 1
-        if other >= len(kinds) or kinds[other] == "none":
-            break
-        after.append(After(each.op.name, kinds[other]))
-        others.append(other)
-        value = body.parameters + len(after) - 1
-    left = body.applications[len(after) :]
+        steps.append(found)
+        walk.place += found.count
+        walk.value = body.parameters + walk.place - 1
+    after, others = tuple([each.after for each in steps]), tuple([i for each in steps for i in each.others])
+    given = tuple([pair for each in steps for pair in each.given])
+    left = body.applications[walk.place :]
     if not left:
-        return Split(tuple(after), tuple(others), None, ())
+        return Split(after, others, None, (), given)
     beside = sorted({i - 1 for each in left for i in each.operands if 0 < i < body.parameters})
-    numbers = {value: 0} | {other + 1: n for n, other in enumerate(beside, 1)}
-    first = body.parameters + len(after)  # the number of the next value, as it was
+    numbers = {walk.value: 0} | {other + 1: n for n, other in enumerate(beside, 1)}
+    first = body.parameters + walk.place  # the number of the next value, as it was
     numbers |= {first + n: len(beside) + 1 + n for n in range(len(left))}
     rest = [each.of_others(tuple([numbers[i] for i in each.operands])) for each in left]
-    return Split(
-        tuple(after), tuple(others), Body(len(beside) + 1, rest, [numbers[i] for i in body.results]), tuple(beside)
-    )
+    whole = Body(len(beside) + 1, rest, [numbers[i] for i in body.results])
+    return Split(after, others, whole, tuple(beside), given)
 
 
 @lru_cache(4096)
 def _fitted(
     primitives: Primitives, body: Body, avals: tuple[Aval, ...], kinds: tuple[str, ...], lasting: tuple[int, ...],
-    items: tuple[tuple[str, Any], ...], fast: bool,
+    items: tuple[tuple[str, Any], ...], fast: bool, guess: bool = False,
 ) -> Split:  # fmt: skip
     """The body split so that the library has code for its part."""
     params = dict(items)
     for most in range(min(MOST, len(body.applications)), 0, -1):
-        found = split(body, kinds, most, fast)
+        found = split(body, kinds, most, fast, guess)
         if len(found.after) == most and primitives.takes(
             (*avals[:2], *[avals[2 + i] for i in found.others]), lasting=lasting, after=found.after, **params
         ):
@@ -161,47 +252,65 @@ def blockwise(
         ``accepts(avals, **params)``: whether the body's result may lie where that of the library does.
     """
 
-    def parts(avals: Any, lasting: tuple[int, ...], body: Body, params: Any) -> Split:
+    def parts(avals: Any, lasting: tuple[int, ...], body: Body, params: Any, guess: bool = False) -> Split:
         shape, _ = result(*avals, body=body, **params)
         layout = getattr(avals[0], "layout", None)
         channels = -1 if params.get("data_format", NHWC) == NHWC else -3
         kinds = tuple([kind_of(each, shape, layout, channels) for each in avals[2:]])
         plain = tuple([Aval(a.shape, a.dtype) for a in avals])
-        return _fitted(primitives, body, plain, kinds, lasting, tuple(params.items()), fast)
+        return _fitted(primitives, body, plain, kinds, lasting, tuple(params.items()), fast, guess)
+
+    def ways(avals: Any, lasting: tuple[int, ...], body: Body, params: Any) -> list[Split]:
+        """How it is taken apart, and how where some operands are certain numbers; if that is of use, it comes first."""
+        known, guessed = parts(avals, lasting, body, params), parts(avals, lasting, body, params, True)
+        return [guessed, known] if fast and guessed.given else [known]
 
     def takes(avals: Any, *, body: Body, lasting: tuple[int, ...] = (), **params: Any) -> bool:
         if not (accepts(avals, body=body, **params) and primitives.takes(avals[:2], lasting=lasting, **params)):
             return False
-        return not fast or any(each.name == "fast relu" for each in parts(avals, lasting, body, params).after)
+        return not fast or any(each.name in LOSSY for each in ways(avals, lasting, body, params)[0].after)
+
+    def pads_of(way: Split, avals: Any, lasting: tuple[int, ...], params: Any) -> Scratch:
+        given = (*avals[:2], *[avals[2 + i] for i in way.others])
+        return primitives.scratch(given, lasting=lasting, after=way.after, **params)
 
     def scratch_of(avals: Any, *, body: Body, lasting: tuple[int, ...] = (), **params: Any) -> Scratch:
         shape, dtype = result(*avals, body=body, **params)
-        found, others = parts(avals, lasting, body, params), avals[2:]
-        given = (*avals[:2], *[others[i] for i in found.others])
-        pads = primitives.scratch(given, lasting=lasting, after=found.after, **params)
-        if found.rest is None:
+        found = ways(avals, lasting, body, params)
+        pads = max([pads_of(each, avals, lasting, params) for each in found], key=_bytes)
+        if found[-1].rest is None:
             return pads
         count = max(min(BLOCK // dtype.itemsize, math.prod(shape)), *shape)  # of a block, or of its innermost axis
-        registers = lowered_after(found.rest, dtype, [others[i] for i in found.beside]).registers[1:]
-        return (*pads, *[((count,), d) for d, _ in registers])
+        return (*pads, *[((count,), d) for d, _ in _registers(found[-1], dtype, avals)])
+
+    def _registers(way: Split, dtype: Any, avals: Any) -> Any:
+        return lowered_after(way.rest, dtype, [avals[2 + i] for i in way.beside]).registers[1:] if way.rest else ()
 
     def bound_of(
         avals: Any, *, body: Body, lasting: tuple[int, ...] = (), shares: bool = False, **params: Any
     ) -> Callable[..., Run]:
         *given, out = avals
-        others = given[2:]
-        found = parts(given, lasting, body, params)
-        whole = (*given[:2], *[others[i] for i in found.others])
-        of = primitives.bound((*whole, out), lasting=lasting, after=found.after, shares=shares, **params)
-        pads = len(primitives.scratch(whole, lasting=lasting, after=found.after, **params))
-        rest = found.rest
-        finish = rest and lowered_after(rest, out.dtype, [others[i] for i in found.beside])
+        found = ways(given, lasting, body, params)
+        each_pads = [pads_of(each, given, lasting, params) for each in found]
+        room = len(max(each_pads, key=_bytes))
+
+        def one(way: Split, pads: Scratch, *scratch: Any) -> Run:
+            whole = (*given[:2], *[given[2 + i] for i in way.others])
+            of = primitives.bound((*whole, out), lasting=lasting, after=way.after, shares=shares, **params)
+            first = of(*scratch[: len(pads)])
+            if way.rest is None and way.others == tuple(range(len(given) - 2)):  # the library does all of it
+                return first
+            if way.rest is None:
+                return partial(_alone, first, way.others)
+            beside = [given[2 + i] for i in way.beside]
+            lowered = lowered_after(way.rest, out.dtype, beside)
+            data_format = params.get("data_format", NHWC)
+            after = _Finish.of(lowered, beside, out.shape, data_format, scratch[room:], out.dtype)
+            return partial(_run, first, way, after)
 
         def made(*scratch: Any) -> Run:
-            first = of(*scratch[:pads])
-            if not finish and found.others == tuple(range(len(others))):  # the library does all of it
-                return first
-            return partial(_run, first, found, finish or None, scratch[pads:], params.get("data_format", NHWC))
+            runs = [one(each, pads, *scratch) for each, pads in zip(found, each_pads, strict=True)]
+            return runs[0] if len(runs) == 1 else partial(_guessed, found[0].given, *runs)
 
         return made
 
@@ -214,12 +323,91 @@ def blockwise(
     return kernel_of(name, bound_of, scratch_of, takes, empty, lasting, **facts)
 
 
-def _run(
-    first: Run, parts: Split, finish: Lowered | None, registers: Any, data_format: str, a: Any, b: Any, *arrays: Any
-) -> None:
+def _bytes(wanted: Scratch) -> int:
+    return sum(math.prod(shape) for shape, _ in wanted)
+
+
+def _guessed(given: Any, guess: Run, other: Run, a: Any, b: Any, *arrays: Any) -> None:
+    """As it is guessed where operands are the numbers that they have to be, else as it is known."""
+    run = guess
+    for place, number in given:
+        if abs(arrays[place].item() - number) > CLOSE:
+            run = other
+    run(a, b, *arrays)
+
+
+def _alone(first: Run, which: tuple[int, ...], a: Any, b: Any, *arrays: Any) -> None:
+    *others, out = arrays
+    first(a, b, *[others[i] for i in which], out)
+
+
+def _run(first: Run, parts: Split, after: _Finish, a: Any, b: Any, *arrays: Any) -> None:
     *others, out = arrays
     first(a, b, *[others[i] for i in parts.others], out)
-    if finish is not None:
-        beside = [last_channels(np.broadcast_to(others[i], out.shape), data_format) for i in parts.beside]
-        seen = last_channels(out, data_format)
-        call_in_blocks(BLOCK, finish, beside, seen, seen, registers)
+    after.run([others[i] for i in parts.beside], out)
+
+
+@frozen(eq=False)
+class _Finish:
+    """What is done with a library's result where it lies.
+
+    Attributes
+    ----------
+    lowered, data_format, registers
+        The calls, of images in which order, and scratch memory.
+    strides
+        Of each operand beside the result, those of a view that has the result's shape, channels last, if it lies
+        without gaps; none of one number, which is left one.
+    shape
+        Of the result, channels last.
+    whole
+        The registers as they go with a result that is one block; None where it is not.
+    """
+
+    lowered: Lowered
+    data_format: str
+    registers: Any
+    strides: tuple[tuple[int, ...], ...]
+    shape: tuple[int, ...]
+    whole: Any
+
+    @classmethod
+    def of(cls, lowered: Lowered, others: Any, shape: Any, data_format: str, registers: Any, dtype: Any) -> _Finish:
+        """As it is with operands of these avals."""
+        last = shape if data_format == NHWC else (*shape[:-3], *shape[-2:], shape[-3])
+        size = math.prod(shape)
+        is_one = size * dtype.itemsize <= BLOCK or len(shape) <= 1
+        strides = tuple([_spread(each, shape, data_format) for each in others])
+        return cls(
+            lowered, data_format, registers, strides, last,
+            [each[:size].reshape(last) for each in registers] if is_one else None,
+        )  # fmt: skip
+
+    def run(self, others: Any, out: Any) -> None:
+        """Do it."""
+        seen, where = last_channels(out, self.data_format), self.data_format
+        if self.whole is None:
+            beside = [last_channels(np.broadcast_to(each, out.shape), where) for each in others]
+            call_in_blocks(BLOCK, self.lowered, beside, seen, seen, self.registers)
+            return
+        beside = [self.shown(each, strides) for each, strides in zip(others, self.strides, strict=True)]
+        call_lowered(self.lowered, [seen, *beside, seen, *self.whole, seen])
+
+    def shown(self, other: Any, strides: tuple[int, ...]) -> Any:
+        """An operand as it goes with the result, channels last."""
+        if other.size == 1:
+            return other.reshape(())
+        if other.flags.c_contiguous:
+            return np.ndarray(self.shape, other.dtype, other, 0, strides)
+        whole = self.shape if self.data_format == NHWC else (*self.shape[:-3], self.shape[-1], *self.shape[-3:-1])
+        return last_channels(np.broadcast_to(other, whole), self.data_format)
+
+
+def _spread(other: Any, shape: Any, data_format: str) -> tuple[int, ...]:
+    """Strides of a view of an operand that lies row by row, which has that shape, channels last then."""
+    found, step = [], other.dtype.itemsize
+    for n in reversed(other.shape):
+        found.append(0 if n == 1 else step)
+        step *= n
+    strides = (0,) * (len(shape) - len(found)) + tuple(reversed(found))
+    return strides if data_format == NHWC else (*strides[:-3], *strides[-2:], strides[-3])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -111,7 +112,14 @@ def _mean_compute(xp: Any, x: Any, *, axis: Any, keepdims: bool) -> Any:
     Linear(_mean_transpose),
     kernel=(
         kernels.of_rows(averaged=True),
-        Kernel("sum, divided", compute=_mean_compute, into=kernels.mean_into, namespaces=NUMPY, strided=True),
+        Kernel(
+            "sum, divided",
+            compute=_mean_compute,
+            into=kernels.mean_into,
+            namespaces=NUMPY,
+            strided=True,
+            bound=partial(kernels.reducing, np.add, averaged=True),
+        ),
         reference(kernels.mean),
     ),
     dtype=dtypes.floating,

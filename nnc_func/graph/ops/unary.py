@@ -178,8 +178,16 @@ def _clip(xp: Any, x: Any, *, min: Any, max: Any) -> Any:
     return out if max is None else xp.minimum(out, xp.asarray(max, dtype=out.dtype))
 
 
+def _held(dtype: Any, low: Any, high: Any) -> tuple[Any, Any]:
+    """The bounds in a dtype; without one, infinity."""
+    return dtype.type(-np.inf if low is None else low), dtype.type(np.inf if high is None else high)
+
+
 def _clip_into(xp: Any, arrays: Arrays, outs: Arrays, scratch: Arrays, *, min: Any, max: Any) -> None:
     (x,), (out,) = arrays, outs
+    if xp is np and x.dtype == out.dtype and x.dtype.kind == "f" and not min is max is None:
+        x.clip(*_held(x.dtype, min, max), out)  # `maximum` of a run and a number is slow
+        return
     if min is not None:
         xp.maximum(x, min, out=out)
     elif max is None:

@@ -14,6 +14,7 @@ from nnc_func.graph.rules import (
     fuse_conv,
     gathering,
     images,
+    integers,
     joined_products,
     joining,
     logic,
@@ -82,7 +83,7 @@ PHASES = (
         rules_in(
             *(fold, algebra, signs, powers, logic, chains),
             *(move, reducing, products, pushing, slicing, images, memory),
-            *(parts, joining, gathering, matrix_chains, joined_products),
+            *(integers, parts, joining, gathering, matrix_chains, joined_products),
         ),
     ),
     Phase("recognise", rules_in(recognise, train, weights)),

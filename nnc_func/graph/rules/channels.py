@@ -18,8 +18,11 @@ INNERMOST = (0, 2, 3, 1)  # images of the format NCHW, channels innermost in mem
 FEW = 4  # convolutions, at least; and one for each relayout, which reads and writes all images
 
 conv2d, relayout, concat = OPS["conv2d"], OPS["relayout"], OPS["concat"]
+CONVOLUTIONS = frozenset((conv2d, OPS["conv2d_input_gradient"]))  # the second one is a transposed one, too
 POOLS = frozenset((OPS["max_pool2d"], OPS["average_pool2d"]))
-READERS = frozenset((OPS["mean"], OPS["sum"], OPS["max"]))  # their kernels read any order, and make little of much
+READERS = frozenset(
+    (OPS["mean"], OPS["sum"], OPS["max"], OPS["min"])
+)  # their kernels read any order, and make little of much
 
 
 class _Laying:
@@ -51,7 +54,7 @@ class _Laying:
     def node(self, node: Node) -> Node:
         """The node on what its operands have become."""
         args = tuple(now(self.done, a) for a in node.args)
-        if node.op is conv2d and self._is_laid(node, args):
+        if node.op in CONVOLUTIONS and self._is_laid(node, args):
             self.convolutions += node.args[0].aval.layout != INNERMOST
             args = (self.ordered(args[0], INNERMOST), *args[1:])
         elif node.op.layout in (layouts.common, layouts.shared) and not node.op.multi_result:
@@ -71,7 +74,7 @@ class _Laying:
         if node.params["data_format"] != NCHW:
             return False
         x, w = (a.aval for a in args)
-        kernel = self.builder.kernel(conv2d, (x.having(layout=INNERMOST), w), node.items)
+        kernel = self.builder.kernel(node.op, (x.having(layout=INNERMOST), w), node.items)
         return kernel is not None and kernel.layouts is not None
 
 

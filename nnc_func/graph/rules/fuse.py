@@ -33,6 +33,7 @@ from nnc_func.op import Op
 MOST = 64  # steps of a group
 FAR = 64  # groups and nodes looked at to learn that one group does not lead to another
 LIBRARY = 1 << 16  # bytes of a value from which on a library's kernel pays that computes all of a group
+AHEAD = 8  # steps of a group that a library may leave at its beginning
 SMALL = 64  # values that broadcast are computed again for each block: they have so many times less elements
 
 
@@ -286,7 +287,8 @@ def _fused(roots: tuple[Value, ...], order: list[Node], builder: Builder, least:
     grouping = _Grouping(roots, seen, steps, least, builder.may_fuse(blockwise_several))
     joining, found, count = _Joining(grouping, builder), dict[Node, Value](), 0
     for group in grouping.made(floor):
-        made = joining.together(sorted(group.members, key=seen.place), group.nbytes < least)
+        members = sorted(group.members, key=seen.place)
+        made = joining.by_library(members) if group.nbytes < least else joining.together(members)
         count += bool(made) or group.nbytes >= least
         found |= made
     return found if found or count else roots, count
@@ -298,7 +300,15 @@ class _Joining:
     def __init__(self, grouping: _Grouping, builder: Builder) -> None:
         self.grouping, self.builder = grouping, builder
 
-    def together(self, members: list[Node], by_library: bool) -> dict[Node, Value]:
+    def by_library(self, members: list[Node]) -> dict[Node, Value]:
+        """As `together`, by a kernel of a library: of all, or of the last ones where it has none for the first."""
+        for first in range(min(AHEAD, len(members) - 1)):
+            found = self.together(members[first:], True)
+            if found:
+                return found
+        return {}
+
+    def together(self, members: list[Node], by_library: bool = False) -> dict[Node, Value]:
         """What takes the places of those that are seen from outside, of a group in the graph's order.
 
         Nothing, where the device has no kernel that computes all of it at once, or, `by_library`, none of a library.

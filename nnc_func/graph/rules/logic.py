@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from nnc_func.facets.dtypes import kind_of, limits_of
 from nnc_func.facets.laws import Law
 from nnc_func.graph.ops import CATALOGUE as OPS
 from nnc_func.graph.rules.algebra import filled, up_to
@@ -177,6 +178,19 @@ def rectify_by_maximum(x):
     """The larger of a number and zero is what relu computes, faster."""
     bounded = maximum(x, 0)
     return rewrite(bounded).to(relu(x)).when(same_aval(x, bounded)).up_to(SIGNED_ZERO)
+
+
+def _shrinks(s: Any, x: Any) -> bool:
+    return kind_of(x.dtype) == "f" and bool(limits_of(x.dtype).smallest_normal <= s <= 1)
+
+
+@rule
+def choose_larger_of_leaky(x, s: Scalar):
+    """Of a number where it is positive, and a part of it elsewhere, the larger is chosen: without a mask."""
+    part = x * s
+    chosen = where(x > 0, x, part)
+    shrinks = that(_shrinks, s, x, says=f"{s} shrinks {x}, and does not vanish")
+    return rewrite(chosen).to(maximum(x, part)).when(shrinks, same_aval(x, chosen))
 
 
 # --- after the largest ---------------------------------------------------------------------------------

@@ -132,6 +132,19 @@ class Tensor(Methods):
             raise ShapeError(f"item() wants a tensor of one element, given shape {array.shape}")
         return array.item()
 
+    def detach(self) -> Tensor:
+        """The same value as a constant: no gradient flows to what it was made of, and a dynamic stack forgets that.
+
+        Examples
+        --------
+        >>> import nnc_func as nnc
+        >>> nnc.eager().grad(lambda x: x * x.detach())(3.0).item()
+        3.0
+        """
+        found: Tensor = self._bind(OPS["stop_gradient"], self)
+        constant = getattr(found.value, "detached", None)
+        return found if constant is None else Tensor(found.stack, constant)
+
     # --- bridges to other libraries -------------------------------------------------------------------
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
@@ -427,7 +440,7 @@ def paired(updates: Any) -> list[tuple[Any, Any]]:
 def _shown(x: Tensor) -> str:
     """A tensor's value, computed if it is small; or how it depends on what is not known."""
     value = x.value
-    waiting = isinstance(value, Value) and value.node.op not in (CONSTANT, HELD, VARIABLE)
+    waiting = type(value) in _WITH_AVAL and value.node.op not in (CONSTANT, HELD, VARIABLE)
     later = f", {value.node.op.name}, not computed" if waiting else ""
     if waiting and not (known(x.size) and x.size <= SHOWN):
         return later

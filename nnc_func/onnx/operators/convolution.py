@@ -10,7 +10,7 @@ from nnc_func.errors import ShapeError
 from nnc_func.facets.dims import Extent, known
 from nnc_func.graph.ops.families import Tensor
 from nnc_func.onnx.context import Context
-from nnc_func.onnx.operators.windows import Ints, amounts_of, channels_first, spatial, transposed
+from nnc_func.onnx.operators.windows import Ints, amounts_of, channels_first, constant_array, spatial, transposed
 from nnc_func.onnx.table import onnx_operator
 
 INT32 = np.dtype("int32")
@@ -73,7 +73,13 @@ def conv_integer(
 
 
 def without_zero(o: Context, x: Tensor, zero: Tensor | None, dtype: Any, axis: int) -> Tensor:
-    """Quantised numbers less their zero point, in a wider dtype."""
+    """Quantised numbers less their zero point, in a wider dtype: at once where they are constants."""
+    numbers, away = constant_array(x), None if zero is None else constant_array(zero)
+    if numbers is not None and (zero is None or away is not None):
+        numbers = numbers.astype(dtype)
+        if away is not None and away.ndim:
+            away = away.reshape([-1 if i == axis else 1 for i in range(numbers.ndim)])
+        return x.stack.asarray(numbers if away is None else numbers - away.astype(dtype))
     x = o.cast(x, dtype=dtype)
     return x if zero is None else o.subtract(x, o.cast(per_channel(o, zero, len(x.shape), axis), dtype=dtype))
 

@@ -89,12 +89,12 @@ def _rows(o: Context, values: Tensor, rank: int) -> Tensor:
 
 def _product(o: Context, a: Tensor, b: Tensor, a_zero: Tensor | None, b_zero: Tensor | None) -> Tensor:
     """The product of matrices less their zero points, in int32."""
-    left, right = o.cast(a, dtype=INT32), o.cast(b, dtype=INT32)
+    left = o.cast(a, dtype=INT32)
     if a_zero is not None:
         left = o.subtract(left, o.cast(_rows(o, a_zero, len(a.shape)), dtype=INT32))
-    if b_zero is not None:
-        right = o.subtract(right, o.cast(b_zero, dtype=INT32))
-    return o.matmul(left, right)
+    if b_zero is None or len(b_zero.shape) < 2:
+        return o.matmul(left, without_zero(o, b, b_zero, INT32, len(b.shape) - 1))
+    return o.matmul(left, o.subtract(o.cast(b, dtype=INT32), o.cast(b_zero, dtype=INT32)))
 
 
 @onnx_operator("MatMulInteger", since=10)

@@ -38,11 +38,16 @@ def channels_first(axes: int) -> str:
 
 def transposed(o: Context, w: Tensor, axes: tuple[int, ...]) -> Tensor:
     """Weights with their axes in another order: at once where they are constants."""
-    node = getattr(getattr(w, "value", None), "node", None)
-    if node is None or node.op is not CONSTANT:
+    found = constant_array(w)
+    if found is None:
         return o.permute_dims(w, axes=axes)
-    stack = w.stack
-    return stack.asarray(np.ascontiguousarray(stack.device.to_numpy(node.data).transpose(axes)))
+    return w.stack.asarray(np.ascontiguousarray(found.transpose(axes)))
+
+
+def constant_array(w: Tensor) -> Any:
+    """The elements of a constant, as NumPy's array; None of what is none."""
+    node = getattr(getattr(w, "value", None), "node", None)
+    return None if node is None or node.op is not CONSTANT else w.stack.device.to_numpy(node.data)
 
 
 def amounts_of(

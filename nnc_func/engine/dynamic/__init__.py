@@ -1,0 +1,14 @@
+"""The dynamic engine: define by run, on symbolic graphs.
+
+- ``dynamic``: the layer. It computes at once, and records.
+- ``quick``: the short way of tensors to it, past the layers.
+- ``records``: what is recorded, and how long it lives.
+- ``paths``: what lies between recorded values, and its structure.
+- ``live``: what is alive, in numbers.
+"""
+
+from __future__ import annotations
+
+from nnc_func.engine.dynamic.dynamic import Dynamic
+
+__all__ = ["Dynamic"]

@@ -1,0 +1,180 @@
+"""Dynamic: computes at once, and records what gradients may flow through; backward, it optimises, plans and runs."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+from weakref import WeakValueDictionary
+
+from attrs import Factory, field
+
+from nnc_func.device.shared.dispatch import Dispatch
+from nnc_func.engine.dynamic.quick import mentions, short_way
+from nnc_func.engine.dynamic.records import Recorded, Recording, meet
+from nnc_func.engine.eager_dispatch import changes_nodes, eager_dispatch
+from nnc_func.engine.lazy import Lazy
+from nnc_func.errors import NncError
+from nnc_func.facets.dims import Dim
+from nnc_func.facets.places import Place
+from nnc_func.graph.leaves import Variable, are_places, owned
+from nnc_func.graph.node import Node, Result
+from nnc_func.graph.origin import describe, origin
+from nnc_func.layer import changes, layer, opens
+from nnc_func.layer_protocols import GraphSignature, ShapeSignature
+from nnc_func.op import Op
+
+A = TypeVar("A")
+UNBOUND = frozenset((Node, Result, Dim))
+
+# Functors are applicative: what equal recipes record is one graph, for as long as a stack of that recipe lives.
+_recordings: WeakValueDictionary[Any, Recording] = WeakValueDictionary()
+
+
+def _recording_of(engine: Any) -> Recording:
+    recipe = (type(engine), engine.graph)
+    found = _recordings.get(recipe)
+    if found is None:
+        found = _recordings.setdefault(recipe, Recording(engine.graph, engine.symbol.table, engine.device))
+    return found
+
+
+@layer(on="graph", needs=GraphSignature)
+class Dynamic(Lazy[A]):
+    """An operator is computed when it is applied, and recorded if it is applied to what was made of variables.
+
+    What it compiles (functions under jit, programs, gradients of values) it optimises and plans as the lazy engine
+    does, whose settings it has.
+
+    Attributes
+    ----------
+    recording
+        What is recorded, and what is alive of it.
+    pulls
+        How gradients of values flow, by the structure of what is recorded between them.
+
+    Examples
+    --------
+    >>> import nnc_func as nnc
+    >>> stack = nnc.dynamic()
+    >>> x = stack.variable("x", 3.0)
+    >>> y = x * x
+    >>> y.item(), stack.gradients([y], [x])[0].item()
+    (9.0, 6.0)
+    """
+
+    shape: ShapeSignature[A] = opens("graph.optimiser.operator.symbol.shape")
+    recording: Recording = field(init=False, eq=False, repr=False, default=Factory(_recording_of, takes_self=True))
+    pulls: OrderedDict[Any, Any] = field(init=False, factory=OrderedDict, eq=False, repr=False)
+    _compute: Any = field(
+        init=False, eq=False, repr=False, default=Factory(lambda self: _computed_by(self), takes_self=True)
+    )
+    bind: Callable[..., Any] = field(
+        init=False, eq=False, repr=False, default=Factory(lambda self: _bound_to(self), takes_self=True)
+    )
+
+    way: Any = field(init=False, eq=False, repr=False, default=Factory(lambda self: _way_of(self), takes_self=True))
+
+    def dispatch(self) -> Dispatch | None:
+        """The way from operators on device arrays to kernels, which stacks take; None where each call is looked at."""
+        if self.check_numerics or changes(self, "bind") or not isinstance(self._compute, Dispatch):
+            return None
+        return self._compute
+
+    def asarray(self, value: Any, dtype: Any = None, place: Place = None) -> Any:
+        """A value of this engine: a device array, which does not change with the array that it was made of."""
+        return owned(self.device, value, dtype, place)
+
+    def held(self, array: Any) -> Any:
+        """A value of this engine that shows a device array; not copied."""
+        return array
+
+    def reading(self, variable: Variable) -> Any:
+        """The value that a variable has now, which takes gradients; while a function is traced, its place."""
+        return self.operator.lift(variable) if are_places() else self.recording.of(variable)
+
+    def force(self, values: Sequence[Any]) -> list[Any]:
+        """Device arrays with the values of these: they are there, but for what depends on nodes.
+
+        Raises
+        ------
+        UnboundError
+            A value depends on an input; names it and the line where it was made.
+        """
+        graph = [v for v in values if type(v) in UNBOUND]
+        computed = iter(super().force(graph) if graph else ())
+        return [next(computed) if type(v) in UNBOUND else _array(v) for v in values]
+
+
+def _way_of(engine: Any) -> Any:
+    """The way of tensors past the layers, for stacks; None where the engine looks at each application."""
+    return None if engine.dispatch() is None else short_way(engine._compute, engine.recording)
+
+
+def _array(value: Any) -> Any:
+    return value.array if type(value) is Recorded or type(value) is Variable else value
+
+
+def _computed_by(engine: Any) -> Callable[..., Any]:
+    """``compute(op, arrays, params)``, past the layers that make nodes unless a user's own change what becomes one."""
+    if not changes_nodes(engine):
+        return eager_dispatch(engine.shape)
+
+    def through_nodes(op: Op, arrays: Sequence[Any], params: dict[str, Any]) -> Any:
+        found = engine.graph.bind(op, *arrays, **params)
+        if op.effect:
+            return found
+        computed = Lazy.force(engine, found if op.multi_result else [found])
+        return tuple(computed) if op.multi_result else computed[0]
+
+    return through_nodes
+
+
+def _bound_to(engine: Any) -> Callable[..., Any]:
+    recording, compute, symbolic = engine.recording, engine._compute, engine.graph.bind
+    made, checks = recording.made, engine.check_numerics
+
+    def bind(op: Op, *args: Any, **params: Any) -> Any:
+        """The result at once, and recorded where an operand is; a node where an operand is one."""
+        arrays, operands, is_recorded = [], [], False
+        kept: Any = None  # what is recorded of variables lives as long as this runs
+        for a in args:
+            kind = type(a)
+            if kind is Variable and not are_places():
+                a = recording.of(a)
+                kind, kept = type(a), (kept, a)
+            if kind is Recorded:
+                is_recorded = True
+                arrays.append(a.array)
+                operands.append(a.record)
+            elif kind in UNBOUND or kind is Variable:
+                return _node(args, op, params)
+            else:
+                arrays.append(a)
+                operands.append(a)
+        if params and op.is_sized and mentions(params):
+            return _node(args, op, params)
+        try:
+            found = compute(op, tuple(arrays), params)
+        except NncError as error:
+            where = describe(origin())
+            if where and where not in str(error):
+                error.args = (f"{error} (at {where})",)
+            raise
+        if checks:
+            _check(engine, op, found)
+        return made(op, tuple(operands), params, found) if is_recorded else found
+
+    def _node(args: Any, op: Op, params: Any) -> Any:
+        for a in args:
+            meet(a)
+        return symbolic(op, *args, **params)
+
+    return bind
+
+
+def _check(engine: Any, op: Op, found: Any) -> None:
+    from nnc_func.engine.running.checking_observers import check
+
+    for result in found if op.multi_result else (found,):
+        check(engine.device, result, op.name, describe(origin()))

@@ -1,0 +1,71 @@
+"""What is alive of what was recorded, in numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from attrs import frozen
+
+from nnc_func.engine.dynamic.records import PART, Record, Recording
+
+
+@frozen
+class Live:
+    """What is alive of what a dynamic stack has recorded.
+
+    Attributes
+    ----------
+    symbols
+        Values of variables, and values that were made of some: those that tensors hold, and those between them.
+    nodes
+        Applications of operators between them.
+    saved
+        Of all these values those that no tensor holds, and constants among the operands: kept for gradients.
+    bytes
+        What these take; a view counts as what it shows.
+
+    Examples
+    --------
+    >>> import nnc_func as nnc
+    >>> stack = nnc.dynamic()
+    >>> x = stack.variable("x", [1.0, 2.0])
+    >>> y = x * x
+    >>> y = (y + y).sum()
+    >>> stack.live
+    Live(symbols=4, nodes=3, saved=2, bytes=32)
+    >>> del y
+    >>> stack.live
+    Live(symbols=1, nodes=0, saved=0, bytes=0)
+    """
+
+    symbols: int
+    nodes: int
+    saved: int
+    bytes: int
+
+
+def live(recording: Recording) -> Live:
+    """What is alive now."""
+    records = recording.members()
+    symbols = [record for record in records if type(record.array) is not tuple]
+    saved, nodes = {id(record.array): record.array for record in symbols if not record.held}, 0
+    for record in records:
+        application = record.application
+        if application is not None and application[0] is not PART:
+            nodes += 1
+            saved.update({id(x): x for x in application[1] if type(x) is not Record and hasattr(x, "dtype")})
+            if application[0].multi_result:
+                saved.update({id(x): x for x in record.array})
+    for record in symbols:
+        if record.held:
+            saved.pop(id(record.array), None)
+    return Live(len(symbols), nodes, len(saved), sum(map(_bytes(recording), saved.values())))
+
+
+def _bytes(recording: Recording) -> Callable[[Any], int]:
+    def taken(array: Any) -> int:
+        aval = recording.aval(array)
+        return int(aval.size) * int(aval.dtype.itemsize)
+
+    return taken

@@ -1,0 +1,410 @@
+"""Records: single-assignment applications of operators that were computed, alive as long as a gradient may need them.
+
+A `Recorded` is what a tensor holds, and how it is known that one does. A `Record` is what outlives that: the value,
+and the application that made it. Two kinds of edges keep them exact, without a cycle:
+
+- A record refers to its operands: what nobody downstream of it holds goes with the last reference.
+- A record knows its users weakly, and counts the operands that *reach*: that are held, or reach in turn. Where the
+  last value upstream is dropped there is nothing left that takes a gradient: the record forgets its application.
+
+So an application lives while a value that it computes, or one made of that, is held, and something that it was made
+of is held too. Values that are dropped are queued and looked at one after another: a chain may be as long as it likes,
+and a finaliser may come in at any time, in any thread.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from operator import attrgetter
+from typing import Any
+from weakref import WeakValueDictionary, ref
+
+from nnc_func.facets.dtypes import kind_of
+from nnc_func.graph.leaves import Variable
+from nnc_func.graph.node import Node, Value
+from nnc_func.graph.origin import Origin, attributed, origin
+from nnc_func.layer import find
+from nnc_func.op import Op
+
+_serials = itertools.count()
+_paused: ContextVar[tuple[Any, ...]] = ContextVar("paused", default=())
+_met: ContextVar[list[Any] | None] = ContextVar("met", default=None)
+_blank = object.__new__
+paused_here = _paused.get
+"""The recordings that record nothing in this thread now."""
+
+
+class Record:
+    """A value that was made of variables, and how.
+
+    Attributes
+    ----------
+    application
+        The operator, its operands (records, arrays and numbers), its parameters as they were given. Of one of several
+        results `PART`, the record of all of them, and which it is. None of a leaf, and where nothing upstream is held.
+    array
+        The value. Of the record of several results a tuple of them.
+    held
+        Whether a tensor holds it.
+    reaching
+        How many of its operands, each counted once, are held or reach.
+    users
+        Weak references to records that it is an operand of; None once it neither is held nor reaches.
+    variable
+        Of a leaf, a weak reference to the variable whose value it was.
+    serial
+        Counts records as they are made: operands have lower ones.
+    """
+
+    __slots__ = (
+        "__weakref__", "application", "array", "held", "node", "reaching", "recording", "serial", "users", "variable",
+        "where",
+    )  # fmt: skip
+    application: tuple[Any, tuple[Any, ...], Any] | None
+    array: Any
+    held: bool
+    reaching: int
+    users: set[Any] | None
+    variable: ref[Variable] | None
+    serial: int
+    recording: Recording
+    where: Origin
+    node: Any
+
+    @property
+    def reaches(self) -> bool:
+        """Whether it, or something that it was made of, is held."""
+        return self.held or self.reaching > 0
+
+    def cut(self) -> None:
+        """Forget the application: what it was made of is of no use."""
+        self.application = self.node = None
+
+    def __repr__(self) -> str:
+        made = "leaf" if self.application is None else getattr(self.application[0], "name", PART)
+        return f"<record {self.serial}: {made}>"
+
+
+PART = "part"
+"""What stands for the operator of one of several results."""
+
+
+class Recorded(Value):
+    """What a tensor of a dynamic stack holds: an array, and its record, which is held for as long as this lives.
+
+    To the rest of the library it is a value of a graph: its `node` is built when it is asked for.
+    """
+
+    __slots__ = ("array", "record")
+    handle = None
+
+    array: Any
+    record: Record
+
+    detached: Any = property(attrgetter("array"), doc="The value as a constant.")
+    aval: Any = property(lambda self: self.record.recording.aval(self.array), doc="Shape and dtype.")
+    table: Any = property(attrgetter("record.recording.table"), doc="That of its stack.")
+    index: Any = property(attrgetter("symbolic.index"), doc="Which result of its node it is.")
+    node: Any = property(attrgetter("symbolic.node"), doc="The application that made it, as a node.")
+    op: Any = property(attrgetter("node.op"), doc="The operator of its node.")
+
+    @property
+    def symbolic(self) -> Value:
+        """The value as a graph has it: a node, or a result of one; what that is made of are nodes, too."""
+        return self.record.recording.value(self.record)
+
+    def __del__(self) -> None:
+        record = self.record
+        record.held = False
+        if not record.reaching:
+            record.recording.drop(record)
+
+    def __repr__(self) -> str:
+        return f"Recorded({self.aval!r})"
+
+
+class Recording:
+    """What is recorded on stacks of one recipe, and what is alive of it.
+
+    Attributes
+    ----------
+    graph, table, aval
+        The layer that makes nodes; their intern table; the function from an array to its aval.
+    """
+
+    __slots__ = (
+        "__weakref__", "_constants", "_dropped", "_is_busy", "_leaves", "_lock", "_smooth", "aval", "graph", "table",
+    )  # fmt: skip
+
+    def __init__(self, graph: Any, table: Any, device: Any) -> None:
+        self.graph, self.table = graph, table
+        self.aval = device.aval
+        self._leaves: set[ref[Record]] = set()
+        self._dropped: deque[Record] = deque()
+        self._lock = threading.RLock()  # a finaliser may come in while it is held
+        self._is_busy = False
+        self._smooth: dict[Any, bool] = {}  # by an array's own dtype
+        self._constants: WeakValueDictionary[int, Node] = WeakValueDictionary()
+
+    # --- what is made -------------------------------------------------------------------------------------
+
+    @property
+    def is_on(self) -> bool:
+        """Whether operators are recorded in this thread now."""
+        return self not in _paused.get()
+
+    def smooth(self, array: Any) -> bool:
+        """Whether a gradient may flow to an array of its dtype."""
+        found = self._smooth.get(array.dtype)
+        if found is None:
+            found = self._smooth[array.dtype] = kind_of(self.aval(array).dtype) in "fc"
+        return found
+
+    def leaf(self, array: Any, variable: Variable | None = None) -> Recorded:
+        """A value that takes gradients and was made of nothing."""
+        return self.record(None, array, (), variable)
+
+    def of(self, variable: Variable) -> Recorded:
+        """What a variable's value of now is to operators."""
+        found: Any = variable.recorded
+        while found is None or found.record.recording is not self:
+            version = variable.version
+            found = variable.recorded = self.leaf(variable.snapshot(), variable)
+            if variable.version != version:  # another thread was faster
+                variable.recorded = found = None
+        return found  # type: ignore[no-any-return]
+
+    def made(self, op: Op, operands: tuple[Any, ...], params: Any, found: Any) -> Any:
+        """The result, or the results, of an application that was just computed; whoever asks holds its operands.
+
+        They are recorded, unless nothing is.
+        """
+        if not self.is_on:
+            return found
+        if not op.multi_result:
+            return self.record((op, operands, params), found, operands)
+        whole = self.record((op, operands, params), found, operands).record  # which nobody holds
+        return tuple([self.record((PART, (whole,), n), array, (whole,)) for n, array in enumerate(found)])
+
+    def made_of(self, op: Op, operands: tuple[Any, ...], params: Any, found: Any) -> Any:
+        """As `made`, where nobody need hold the operands: those that reach no more are constants.
+
+        An operand may be one of several results: a pair of their record, and its number.
+        """
+        with self._lock:
+            before, self._is_busy = self._is_busy, True  # nothing is swept meanwhile, by a finaliser neither
+            try:
+                operands = tuple([self._part(*x) if type(x) is tuple else x for x in operands])
+                given = tuple([x.array if type(x) is Record and not x.reaches else x for x in operands])
+                if any(type(x) is Record for x in given):
+                    found = self.made(op, given, params, found)
+            finally:
+                self._is_busy = before
+        self._swept()
+        return found
+
+    def _part(self, whole: Record, number: int) -> Any:
+        """The record of one of several results; its array, if that is made of nothing that is held."""
+        array = whole.array[number]
+        if not whole.reaches:
+            return array
+        for each in list(whole.users or ()):
+            part = each()
+            if part is not None and part.application == (PART, (whole,), number):
+                return part
+        return self.record((PART, (whole,), number), array, (whole,)).record  # which nobody holds
+
+    def record(
+        self, application: Any, array: Any, operands: tuple[Any, ...], variable: Any = None, within: int = 2
+    ) -> Recorded:
+        """A value with a record of its own, made by an application to these operands; `within` is as of `origin`."""
+        made = _blank(Record)
+        made.application, made.array, made.held, made.recording, made.where = (
+            application,
+            array,
+            True,
+            self,
+            origin(within),
+        )
+        made.serial, made.users, made.node = next(_serials), set(), None
+        made.variable = None if variable is None else ref(variable)
+        reaching, last = 0, None
+        for each in operands:
+            if type(each) is Record and each is not last:
+                users = each.users
+                if reaching and len(operands) > 2 and ref(made) in users:  # type: ignore[operator]
+                    continue
+                last = each
+                users.add(ref(made, users.discard))  # type: ignore[union-attr]
+                reaching += 1
+        made.reaching = reaching
+        if not reaching:
+            self._note(made)
+        shown = _blank(Recorded)
+        shown.array, shown.record = array, made
+        return shown
+
+    def _note(self, record: Record) -> None:
+        """Let a record that is made of nothing be found."""
+        self._leaves.add(ref(record, self._leaves.discard))
+
+    def members(self) -> list[Record]:
+        """The records that there are: what reaches is made of what does by itself; others are operands of that."""
+        found = {record for each in list(self._leaves) if (record := each()) is not None}
+        waiting = [*found]
+        while waiting:
+            record = waiting.pop()
+            application = record.application
+            near = [user for each in list(record.users or ()) if (user := each()) is not None]
+            near += [] if application is None else [x for x in application[1] if type(x) is Record]
+            for each in near:
+                if each not in found:
+                    found.add(each)
+                    waiting.append(each)
+        return [*found]
+
+    # --- what is dropped ----------------------------------------------------------------------------------
+
+    def drop(self, record: Record) -> None:
+        """Note that a record neither is held nor reaches; those that reach through it alone reach no more."""
+        self._dropped.append(record)
+        self._swept()
+
+    def _swept(self) -> None:
+        while self._dropped and self._lock.acquire(blocking=False):  # whoever has it looks at this one, too
+            try:
+                if self._is_busy:  # so does this thread, further up
+                    return
+                self._is_busy = True
+                try:
+                    self._sweep()
+                finally:
+                    self._is_busy = False
+            finally:
+                self._lock.release()
+
+    def _sweep(self) -> None:
+        dropped = self._dropped
+        while dropped:
+            record = dropped.popleft()
+            users, record.users = record.users, None
+            if users is None:  # it was dropped twice, from two sides at once
+                continue
+            record.cut()
+            for each in list(users):
+                user = each()
+                if user is None:
+                    continue
+                user.reaching -= 1
+                if not user.reaching:
+                    user.cut()
+                    if user.held:
+                        self._note(user)
+                    else:
+                        dropped.append(user)
+
+    # --- as nodes -----------------------------------------------------------------------------------------
+
+    def value(self, record: Record) -> Value:
+        """A record as a value of a graph, and so what it is made of: the nodes that there were, while they live."""
+        found, waiting = dict[Record, Any](), [(record, record.application)]
+        while waiting:
+            each, application = waiting[-1]
+            known = None if each.node is None else each.node()
+            if each in found or known is not None:
+                found.setdefault(each, known)
+                waiting.pop()
+                continue
+            operands = () if application is None else application[1]
+            missing = [x for x in operands if type(x) is Record and x not in found]
+            if missing:
+                waiting += [(x, x.application) for x in missing]
+                continue
+            waiting.pop()
+            found[each] = made = self._as_value(each, application, found)
+            if each.application is application:
+                each.node = ref(made)
+        last: Value = found[record]
+        return last
+
+    def _as_value(self, record: Record, application: Any, found: dict[Record, Any]) -> Any:
+        symbol = find(self.graph, "symbol")
+        if application is None:
+            variable = None if record.variable is None else record.variable()
+            now = None if variable is None else variable.recorded
+            is_now = type(now) is Recorded and now.record is record
+            return symbol.reading(variable) if variable is not None and is_now else symbol.held(record.array)
+        op, operands, params = application
+        if op is PART:
+            return found[operands[0]].result(params)
+        args = []
+        for x in operands:
+            if type(x) is Record:
+                x = found[x]
+            elif hasattr(x, "dtype"):
+                x = self._constant(symbol, x)
+            args.append(x)
+        with attributed(record.where):
+            made = self.graph.bind(op, *args, **(params or {}))
+        return made[0].node if op.multi_result else made
+
+    def _constant(self, symbol: Any, array: Any) -> Node:
+        node = self._constants.get(id(array))
+        if node is None or node.data is not array:
+            node = self._constants[id(array)] = symbol.held(array)
+        return node
+
+
+# --- in threads, and in traces ----------------------------------------------------------------------------
+
+
+@contextmanager
+def paused(recording: Recording | None) -> Iterator[None]:
+    """While it is open nothing is recorded there in this thread."""
+    mark = _paused.set((*_paused.get(), recording))
+    try:
+        yield
+    finally:
+        _paused.reset(mark)
+
+
+@contextmanager
+def meeting() -> Iterator[list[Any]]:
+    """While it is open, what takes gradients and becomes part of a graph that is being built is noted."""
+    found: list[Any] = []
+    mark = _met.set(found)
+    try:
+        yield found
+    finally:
+        _met.reset(mark)
+
+
+def meet(value: Any) -> None:
+    """Note a value that becomes part of a graph, if it takes gradients."""
+    found = _met.get()
+    if found is not None and _is_smooth(value):
+        found.append(value)
+
+
+def _is_smooth(value: Any) -> bool:
+    return (type(value) is Recorded or type(value) is Variable) and kind_of(value.dtype) in "fc"
+
+
+def takes_gradients(tensor: Any) -> bool:
+    """Whether something is a tensor that gradients may flow to, on a dynamic stack.
+
+    Examples
+    --------
+    >>> import nnc_func as nnc
+    >>> stack = nnc.dynamic()
+    >>> takes_gradients(stack.asarray(1.0)), takes_gradients(stack.variable("x", 1.0) * 2)
+    (False, True)
+    >>> takes_gradients(stack.variable("x", 1.0) > 2)
+    False
+    """
+    return _is_smooth(getattr(tensor, "value", None))

@@ -1,0 +1,152 @@
+"""Small integers computed as floats: exactly, where every sum of them is a whole number that a float32 has.
+
+Quantised networks multiply bytes. Integers have no fast kernels of products; of float32 there are, and whole numbers up
+to 2^24 are added in it without rounding, in whatever order.
+"""
+# mypy: allow-untyped-defs, allow-incomplete-defs
+# the parameters of a rule are variables of its pattern: a bare one matches any tensor
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from nnc_func.facets.dtypes import kind_of
+from nnc_func.graph.leaves import CONSTANT
+from nnc_func.graph.ops import CATALOGUE as OPS
+from nnc_func.graph.rules.conditions import Condition, of_dtypes, same_aval, that
+from nnc_func.graph.rules.pattern import Constant, Param, dtype_of, folded
+from nnc_func.graph.rules.rule import SIGNED_ZERO, Each, for_each, rewrite, rule
+from nnc_func.op import Op
+
+conv2d, matmul, cast, clip, where, isnan = (
+    OPS[n] for n in ("conv2d", "matmul", "cast", "clip", "where", "isnan")
+)  # fmt: skip
+nearest = OPS["round"]
+FLOAT32 = np.dtype("float32")
+WHOLE = 1 << 24  # float32 has all whole numbers up to this one
+
+# --- how large they are --------------------------------------------------------------------------------
+
+
+def _is_byte(dtype: Any) -> bool:
+    return np.dtype(dtype) in (np.uint8, np.int8)
+
+
+def _elements(value: Any) -> Any:
+    """Those of a constant that is on the host, if they are integers; else None."""
+    node = value.node
+    found = node.params["value"] if node.op is not CONSTANT else node.table.literals.get(node, node.data)
+    if not isinstance(found, (np.ndarray, int, np.integer)) or np.asarray(found).dtype.kind not in "iu":
+        return None
+    return np.broadcast_to(np.asarray(found), value.shape)
+
+
+def _bounds(x: Any) -> tuple[int, int] | None:
+    """The least and the largest that a byte may be, or that an element of a constant is."""
+    if _is_byte(x.dtype):
+        return int(np.iinfo(x.dtype).min), int(np.iinfo(x.dtype).max)
+    found = _elements(x)
+    return None if found is None or not found.size else (int(found.min()), int(found.max()))
+
+
+def _largest(q: Any, z: Any = None) -> int | None:
+    """The largest magnitude of a byte, or of a byte less something else."""
+    (low, high), away = _bounds(q) or (0, 0), (0, 0) if z is None else _bounds(z)
+    return None if away is None else max(high - away[0], away[1] - low)
+
+
+def _sums_fit(product: Any, w: Any, largest: int | None) -> bool:
+    """Whether sums of products of numbers so large with weights are small enough, in whatever order they are taken."""
+    weights = _elements(w)
+    if weights is None or largest is None or weights.ndim < 2:
+        return False
+    axes = (0, 1, 2) if product.node.op is conv2d else -1 if product.node.params["transpose_b"] else -2
+    sums = np.abs(weights.astype(float)).sum(axis=axes)
+    return bool(largest * sums.max(initial=0) <= WHOLE and largest <= WHOLE)
+
+
+def _bytes(q: Any, wide: Any) -> Condition:
+    holds = lambda q, wide: _is_byte(q.dtype) and wide.dtype in (np.int32, np.int64)  # noqa: E731
+    return of_dtypes(holds, (q, wide), f"{q} are bytes, and {wide} are wide integers")
+
+
+# --- products ------------------------------------------------------------------------------------------
+
+
+def _products(op: Op) -> Iterator[tuple[Each, None]]:
+    if op in (conv2d, matmul):
+        yield Each(op), None
+
+
+def _whole(x: Any) -> Any:
+    return cast(x, dtype=FLOAT32)
+
+
+def _by_floats(f: Any, product: Any, left: Any, w: Any) -> rewrite:
+    return rewrite(product).to(cast(f(left, folded(_whole(w))), dtype=dtype_of(product)))
+
+
+@for_each(_products, "multiplies by weights")
+def multiply_bytes_as_floats(f, _, q, w: Constant, d: Param):
+    """Bytes times constant integers are multiplied as floats, which sum them exactly."""
+    wide = cast(q, dtype=d)
+    product = f(wide, w)
+    fit = that(lambda p, q, w: _sums_fit(p, w, _largest(q)), product, q, w, says=f"sums of {product} are small")
+    return _by_floats(f, product, _whole(q), w).when(_bytes(q, wide), fit)
+
+
+@for_each(_products, "multiplies by weights")
+def multiply_shifted_bytes_as_floats(f, _, q, z, w: Constant, d: Param, e: Param):
+    """Bytes less a zero point, times constant integers, are multiplied as floats, which sum them exactly."""
+    wide, zero = cast(q, dtype=d), cast(z, dtype=e)
+    product = f(wide - zero, w)
+    fit = that(
+        lambda p, q, z, w: _sums_fit(p, w, _largest(q, z)), product, q, z, w, says=f"sums of {product} are small"
+    )
+    return _by_floats(f, product, _whole(q) - _whole(z), w).when(_bytes(q, wide), _bytes(z, zero), fit)
+
+
+@for_each(_products, "multiplies by weights")
+def multiply_centred_bytes_as_floats(f, _, q, c: Constant, w: Constant, d: Param):
+    """Bytes less a constant zero point, times constant integers, are multiplied as floats, which sum them exactly."""
+    wide = cast(q, dtype=d)
+    product = f(wide - c, w)
+    fit = that(
+        lambda p, q, c, w: _sums_fit(p, w, _largest(q, c)), product, q, c, w, says=f"sums of {product} are small"
+    )
+    return _by_floats(f, product, _whole(q) - folded(_whole(c)), w).when(_bytes(q, wide), fit)
+
+
+# --- there and back ---------------------------------------------------------------------------------------
+
+
+def _fits(a: Any, b: Any, d: Any, within: Any) -> Condition:
+    def holds(a: Any, b: Any, d: Any, x: Any) -> bool:
+        if kind_of(x.dtype) != "f" or np.dtype(d).kind not in "iu" or a is None or b is None:
+            return False
+        bounds = np.iinfo(d)
+        return bool(bounds.min <= a == int(a) and int(b) == b <= bounds.max and a <= b)
+
+    return that(holds, a, b, d, within, says=f"whole numbers from {a} to {b} are of {d}")
+
+
+@rule
+def drop_cast_to_bytes(x, a: Param, b: Param, d: Param, e: Param):
+    """What was rounded, and lies between the bounds of an integer, is what that integer is as a float."""
+    rounded = nearest(x)
+    within = clip(where(isnan(rounded), 0, rounded), min=a, max=b)
+    back = cast(cast(within, dtype=d), dtype=e)
+    return rewrite(back).to(within).when(same_aval(within, back), _fits(a, b, d, within)).up_to(SIGNED_ZERO)
+
+
+@rule
+def drop_cast_to_shifted_bytes(x, z, a: Param, b: Param, d: Param, e: Param, k: Param):
+    """What was rounded and moved by a byte, and lies between the bounds of an integer, is what that is as a float."""
+    moved = nearest(x) + cast(z, dtype=k)
+    within = clip(where(isnan(moved), 0, moved), min=a, max=b)
+    back = cast(cast(within, dtype=d), dtype=e)
+    byte = of_dtypes(lambda z: _is_byte(z.dtype), (z,), f"{z} are bytes")
+    return rewrite(back).to(within).when(same_aval(within, back), _fits(a, b, d, within), byte)

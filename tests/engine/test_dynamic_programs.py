@@ -1,0 +1,102 @@
+"""Random programs on a dynamic stack, to the second derivative (`engine/dynamic`, `autodiff/values`)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import nnc_func as nnc
+from nnc_func.graph.ops import CATALOGUE
+from nnc_func.op import Op
+from nnc_func.testing import strategies
+from nnc_func.testing.agreement import SLOPE, agree, apply_at_once, comparable, differentiate, follow
+from nnc_func.testing.derivatives import is_smooth
+from nnc_func.testing.program import Program
+from nnc_func.testing.samples import arguments
+from tests.profiles import NIGHTLY, examples
+
+DYNAMIC, EAGER, LAZY = nnc.dynamic(), nnc.eager(), nnc.lazy()
+
+
+def total(program: Program, stack: Any, tensors: Any) -> Any:
+    """One number that all floating outputs flow into."""
+    values, found = program.applied(stack, tensors), stack.asarray(np.float64(0))
+    for o in program.outputs:
+        if values[o].dtype.kind == "f":
+            found = found + stack.ops.sum(stack.ops.square(stack.ops.tanh(values[o])))
+    return found
+
+
+def weighed(stack: Any, slopes: Any) -> Any:
+    """A function of gradients that is no symmetric one."""
+    found = stack.asarray(np.float64(0))
+    for n, g in enumerate(slopes):
+        found = found + stack.ops.sum(stack.ops.sin(g) * (n + 1.0))
+    return found
+
+
+@examples(few=20, nightly=2000)
+@given(strategies.programs())
+def test_values_are_those_of_every_engine(program: Program) -> None:
+    apply_at_once(program, DYNAMIC)
+    follow(program, DYNAMIC)
+
+
+@examples(few=6, nightly=1000)
+@given(strategies.programs(smooth=True, control_flow=True))
+def test_gradients_of_functions_are_those_of_the_eager_stack(program: Program) -> None:
+    differentiate(program, DYNAMIC)
+
+
+@examples(few=10, nightly=2000)
+@given(st.one_of(strategies.programs(smooth=True), strategies.programs(smooth=True, control_flow=True)))
+def test_gradients_of_values_are_those_of_functions(program: Program) -> None:
+    leaves = [leaf.value() for leaf in program.leaves]
+    by = tuple(n for n, leaf in enumerate(leaves) if leaf.dtype.kind == "f")
+    if not by:
+        return
+    _, met = program.on_arrays(leaves)
+    comparable(met.largest, SLOPE)
+    tensors = [
+        DYNAMIC.variable(f"leaf {n}", leaf) if n in by else DYNAMIC.asarray(leaf) for n, leaf in enumerate(leaves)
+    ]
+    xs = [tensors[n] for n in by]
+    with np.errstate(all="ignore"):
+        first = DYNAMIC.gradients([total(program, DYNAMIC, tensors)], xs)
+        second = DYNAMIC.gradients([weighed(DYNAMIC, first)], xs)
+        for stack in (EAGER, LAZY) if NIGHTLY else (EAGER,):
+            gradient = stack.grad(lambda *given, stack=stack: total(program, stack, given), by)
+            slopes = gradient(*leaves)
+            curved = stack.grad(lambda *given, stack=stack, f=gradient: weighed(stack, f(*given)), by)(*leaves)
+            wanted = [g.numpy() for g in (*slopes, *curved)]
+            largest = max([met.largest, *(float(np.abs(g).max()) for g in wanted if g.size and np.isfinite(g).all())])
+            comparable(largest, SLOPE)
+            agree([g.numpy() for g in (*first, *second)], wanted, program, largest * 10, "gradient")
+
+
+@pytest.mark.parametrize("each", [*filter(is_smooth, CATALOGUE.values())], ids=str)
+@examples(few=1, nightly=50)
+@given(data=st.data())
+def test_gradients_of_each_operator_are_the_eager_stacks(each: Op, data: Any) -> None:
+    arrays, params = data.draw(arguments(each, differentiable=True))
+    by = [n for n, a in enumerate(arrays) if isinstance(a, np.ndarray) and a.dtype.kind == "f"]
+
+    def applied(stack: Any, *floating: Any) -> Any:
+        given = [stack.asarray(a) if isinstance(a, np.ndarray) else a for a in arrays]
+        for n, x in zip(by, floating, strict=True):
+            given[n] = x
+        found = getattr(stack.ops, each.name)(*given, **params)
+        results = found if isinstance(found, tuple) else (found,)
+        return weighed(stack, [y for y in results if y.dtype.kind == "f"])
+
+    xs = [DYNAMIC.variable(f"x{n}", arrays[n]) for n in by]
+    with np.errstate(all="ignore"):
+        found = DYNAMIC.gradients([applied(DYNAMIC, *xs)], xs)
+        gradient = EAGER.grad(lambda *floating: applied(EAGER, *floating), tuple(range(len(by)))) if by else tuple
+        for one, other in zip(found, gradient(*(arrays[n] for n in by)), strict=True):
+            np.testing.assert_allclose(one.numpy(), other.numpy(), rtol=1e-6, atol=1e-7)
+            assert one.dtype == other.dtype
