@@ -122,7 +122,8 @@ class CPU(NumPy):
     machine
         A core of it, as far as the costs of kernels depend on it; an ordinary one if nothing is said.
     fast_math
-        Kernels may be taken that lose NaN: a rectifier behind a convolution or a product makes 0 of it.
+        Kernels may be taken that make something else of NaN: rectifiers, clips, sigmoids and swishes behind
+        convolutions, products and chains, and maxima of windows.
 
     Raises
     ------
