@@ -109,18 +109,20 @@ def in_turn(begin: Callable[[], Mapping[str, Side]], rounds: int, processes: int
     for _ in range(processes):
         sides = begin()
         begun.append(sides)
-        for side in sides.values():
-            side.ask(1)
-        often = {name: min(max(int(TURN / side.ask(1)[0]), 1), MOST) for name, side in sides.items()}
-        for _ in range(rounds):
-            for name, side in sides.items():
-                taken.setdefault(name, []).append(1e3 * statistics.median(side.ask(1 + often[name])[1:]))
-            before = busy_and_all()
-            time.sleep(PAUSE)
-            after = busy_and_all()
-            busy, total = busy + after[0] - before[0], total + after[1] - before[1]
-        for side in sides.values():
-            side.end()
+        try:
+            for side in sides.values():
+                side.ask(1)
+            often = {name: min(max(int(TURN / side.ask(1)[0]), 1), MOST) for name, side in sides.items()}
+            for _ in range(rounds):
+                for name, side in sides.items():
+                    taken.setdefault(name, []).append(1e3 * statistics.median(side.ask(1 + often[name])[1:]))
+                before = busy_and_all()
+                time.sleep(PAUSE)
+                after = busy_and_all()
+                busy, total = busy + after[0] - before[0], total + after[1] - before[1]
+        finally:
+            for side in sides.values():
+                side.end()
     first, *others = taken
     share = busy / total if total else None
     return {

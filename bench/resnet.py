@@ -1,16 +1,12 @@
-"""ResNet-50 at 224 x 224 against onnxruntime in one process: the whole, and where the time goes, layer kind by kind.
+"""ResNet-50 at 224 x 224 beside onnxruntime, each in a process of its own: the whole, and layer kind by kind.
 
-python bench/resnet.py [--threads 2] [--rounds 20] [--batch 1] [--numerics rounding] [--smallest] prints a table, writes
-bench/results/resnet.json. Weights are drawn at random; both sides get the same ones. The smallest size has fewer
-blocks, and images of 32 x 32. Without onnxruntime, ours alone is measured.
+python bench/resnet.py [--threads 2] [--processes 5] [--rounds 4] [--batch 1] [--device cpu] [--numerics rounding]
+[--smallest] prints a table, writes bench/results/resnet.json. Weights are drawn at random; both sides get the same
+ones. Devices: numpy; cpu, with oneDNN; fast, cpu with fast math. The smallest size has fewer blocks, and images of 32 x
+32. Without onnxruntime, ours alone is measured.
 """
 
 from __future__ import annotations
-
-import os
-
-os.environ.setdefault("OMP_NUM_THREADS", "2")  # before NumPy loads its BLAS: where threadpoolctl is not installed
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "2")
 
 import json
 import platform
@@ -18,16 +14,18 @@ import statistics
 import tempfile
 import time
 from collections import defaultdict
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from measure import beside, earlier, options, peer, pinned, table, write
+from apart import Side, in_turn, serve
+from measure import earlier, options, peer, table, write
 
 import nnc_func as nnc
 
-BAR = 1.8
+BAR = 1.05
 STAGES = ((64, 3), (128, 4), (256, 6), (512, 3))  # channels within a block, blocks
 SMALLEST = (32, ((4, 1), (4, 2)))  # the side of images, and stages
 EPSILON = 1e-5
@@ -131,7 +129,9 @@ def ours_by_kind(program: Any, x: Any, repeat: int) -> dict[str, float]:
             name = f"conv {height}x{width}"
         elif "pool" in name or name == "mean":
             name = "pool"
-        found[{"matmul": "dense", "add": "dense"}.get(name, name)] += timed.seconds * 1e3
+        elif name.startswith("matmul") or name == "add":
+            name = "dense"
+        found[name] += timed.seconds * 1e3
     return found
 
 
@@ -161,46 +161,80 @@ def theirs_by_kind(runtime: Any, model: bytes, threads: int, x: Any, repeat: int
     return found
 
 
+# --- sides: each in a process of its own -----------------------------------------------------------------
+
+
+def network(given: Any) -> tuple[Both, Any]:
+    """The network on our stack, and its result."""
+    side, stages = SMALLEST if given.smallest else (224, STAGES)
+    made = {"numpy": nnc.NumPy, "cpu": nnc.CPU, "fast": partial(nnc.CPU, fast_math=True)}[given.device]()
+    lazy = nnc.lazy(made)
+    both = Both(lazy.swap(optimiser=lazy.optimiser.with_numerics(given.numerics)), given.batch, side)
+    return both, both.resnet(stages)
+
+
+def ours(given: Any) -> None:
+    """Serve this library's program."""
+    both, output = network(given)
+    start = time.perf_counter()
+    program = both.stack.compile([both.input], output)
+    seconds = time.perf_counter() - start
+    x = both.drawn(*both.input.shape)
+    np.save(given.folder / "ours.npy", np.asarray(program(x)))
+    kinds = ours_by_kind(program, x, 1 if given.smallest else 5)
+    serve(lambda: program(x), seconds=seconds, kinds=kinds, arena=program.plan.arena_bytes)
+
+
+def theirs(given: Any) -> None:
+    """Serve onnxruntime."""
+    runtime = peer("onnxruntime")
+    both, _ = network(given)
+    model, x = both.model(), both.drawn(*both.input.shape)
+    running = session(runtime, model, given.threads)
+    np.save(given.folder / "onnxruntime.npy", running.run(None, {"x": x})[0])
+    kinds = theirs_by_kind(runtime, model, given.threads, x, 1 if given.smallest else 5)
+    serve(lambda: running.run(None, {"x": x}), kinds=kinds, version=runtime.__version__)
+
+
 # --- the whole -------------------------------------------------------------------------------------------
 
 
-def measured(given: Any, runtime: Any) -> dict[str, Any]:
-    """All figures; without onnxruntime, ours."""
-    side, stages = SMALLEST if given.smallest else (224, STAGES)
-    rounds, repeat = (1, 1) if given.smallest else (given.rounds, 5)
-    lazy = nnc.lazy()
-    lazy = lazy.swap(optimiser=lazy.optimiser.with_numerics(given.numerics))
-    both = Both(lazy, given.batch, side)
-    output = both.resnet(stages)
-    start = time.perf_counter()
-    program = lazy.compile([both.input], output)
-    found: dict[str, Any] = {"seconds to optimise, plan and bind": time.perf_counter() - start}
-    x = both.drawn(given.batch, 3, side, side)
-    wanted, theirs = np.asarray(program(x)), None
-    kinds = {"ours": ours_by_kind(program, x, repeat)}
-    if runtime is not None:
-        model = both.model()
-        running = session(runtime, model, given.threads)
-        theirs = partial(running.run, None, {"x": x})
-        (other,) = theirs()
-        found["largest difference, of the largest element"] = float(np.abs(wanted - other).max() / np.abs(other).max())
-        kinds["onnxruntime"] = theirs_by_kind(runtime, model, given.threads, x, repeat)
-        found["onnxruntime"] = runtime.__version__
-    return found | beside(lambda: program(x), theirs, rounds) | {
-        "arena bytes": program.plan.arena_bytes, "milliseconds by kind": kinds, "load average": os.getloadavg()[0],
-        "threads": given.threads, "batch": given.batch, "numerics": given.numerics, "rounds": rounds,
-        "python": platform.python_version(), "numpy": np.__version__,
+def measured(given: Any, names: Sequence[str]) -> dict[str, Any]:
+    """All figures."""
+    facts = [f"--{name}={getattr(given, name)}" for name in ("threads", "batch", "device", "numerics")]
+    facts += ["--smallest"] if given.smallest else []
+    rounds, processes = (1, 1) if given.smallest else (given.rounds, given.processes)
+    with tempfile.TemporaryDirectory() as folder:
+
+        def begin() -> dict[str, Side]:
+            return {n: Side([__file__, "--side", n, "--folder", folder, *facts], given.threads) for n in names}
+
+        found = in_turn(begin, rounds, processes)
+        results = [np.load(Path(folder) / f"{name}.npy") for name in names]
+    told = found.pop("facts")
+    if len(results) == 2:
+        one, two = results
+        found["largest difference, of the largest element"] = float(np.abs(one - two).max() / np.abs(two).max())
+        found["onnxruntime"] = told["onnxruntime"]["version"]
+    return found | {
+        "seconds to optimise, plan and bind": told["ours"]["seconds"], "arena bytes": told["ours"]["arena"],
+        "milliseconds by kind": {name: each["kinds"] for name, each in told.items()}, "threads": given.threads,
+        "batch": given.batch, "device": given.device, "numerics": given.numerics, "rounds": rounds,
+        "processes": processes, "python": platform.python_version(), "numpy": np.__version__,
     }  # fmt: skip
 
 
 def print_figures(found: dict[str, Any]) -> None:
     """The figures, as tables."""
-    names = ("ours", "onnxruntime")
-    print(f"ResNet-50, batch {found['batch']}, {found['threads']} threads, numerics {found['numerics']}, bar {BAR}")
-    columns = ("ratio", "ratio of the fastest", "largest difference, of the largest element")
-    whole = {f"{name} ms": ms for name, ms in zip(names, found["milliseconds"], strict=False)}
-    whole |= {f"{name} fastest": ms for name, ms in zip(names, found["fastest milliseconds"], strict=False)}
-    table([whole | {name: found[name] for name in columns if name in found}])
+    about = f"{found['threads']} threads, {found['device']}, numerics {found['numerics']}"
+    print(f"ResNet-50, batch {found['batch']}, {about}, bar {BAR}")
+    whole = {f"{name} ms": ms for name, ms in found["milliseconds"].items()}
+    whole |= {f"{name} fastest": ms for name, ms in found["fastest milliseconds"].items()}
+    if found["ratios"]:
+        whole["ratio"] = found["ratios"]["onnxruntime"]
+        whole["of the fastest"] = found["ratios of the fastest"]["onnxruntime"]
+        whole["difference"] = found["largest difference, of the largest element"]
+    table([whole | {"quiet": "yes" if found["is quiet"] else "no"}])
     kinds = found["milliseconds by kind"]
     print("with what is fused:")
     table(
@@ -214,15 +248,21 @@ def print_figures(found: dict[str, Any]) -> None:
 def main() -> None:
     """Measure, tell, write."""
     parser = options(__doc__)
-    for name, default in (("threads", 2), ("rounds", 20), ("batch", 1)):
+    for name, default in (("threads", 2), ("rounds", 4), ("processes", 5), ("batch", 1)):
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--numerics", default="rounding")
+    parser.add_argument("--device", choices=("numpy", "cpu", "fast"), default="cpu")
+    parser.add_argument("--side", choices=("ours", "onnxruntime"), help="used by the program itself")
+    parser.add_argument("--folder", type=Path, help="where a side writes its result")
     given = parser.parse_args()
-    with pinned(given.threads):
-        found = measured(given, peer("onnxruntime"))
+    if given.side:
+        (ours if given.side == "ours" else theirs)(given)
+        return
+    names = ["ours"] if peer("onnxruntime") is None or peer("onnx") is None else ["ours", "onnxruntime"]
+    found = measured(given, names)
     print_figures(found)
     kept = earlier("resnet", {})
-    kept[f"batch {given.batch}, {given.threads} threads, {given.numerics}"] = found
+    kept[f"batch {given.batch}, {given.threads} threads, {given.numerics}, {given.device}"] = found
     write("resnet", json.dumps(kept, indent=1, sort_keys=True), smallest=given.smallest)
 
 

@@ -18,6 +18,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from functools import partial
 from typing import Any
 
@@ -276,23 +277,25 @@ def there(python: str) -> list[str]:
 def compared(network: str, given: Any, names: Sequence[str]) -> dict[str, Any]:
     """The figures of one network."""
     size = (SMALLEST if given.smallest else SIZES)[network]
-    met = [name for name in names if (name, network) != REFUSED]
 
     def begin() -> dict[str, Side]:
-        sides = {}
-        for name in met:
-            python = given.python if SIDES[name][1] else sys.executable
-            asked = json.dumps([name, network, size, given.threads, given.clock])
-            sides[name] = Side([__file__, "--side", asked], given.threads, python)
-        losses = {name: each.facts["losses"] for name, each in sides.items()}
-        for each in losses.values():
-            np.testing.assert_allclose(each, losses[names[0]], rtol=1e-3)
+        sides: dict[str, Side] = {}
+        with ExitStack() as ends:
+            for name in names:
+                if (name, network) != REFUSED:
+                    python = given.python if SIDES[name][1] else sys.executable
+                    asked = json.dumps([name, network, size, given.threads, given.clock])
+                    sides[name] = Side([__file__, "--side", asked], given.threads, python)
+                    ends.callback(sides[name].end)  # where another one fails
+            ends.pop_all()
         return sides
 
     rounds, processes = (1, 1) if given.smallest else (given.rounds, given.processes)
     found = in_turn(begin, rounds, processes)
     facts = found.pop("facts")
-    return {"seconds to the third step": {name: each["seconds"] for name, each in facts.items()}, **found}
+    for each in facts.values():
+        np.testing.assert_allclose(each["losses"], facts[names[0]]["losses"], rtol=1e-3)
+    return found | {"seconds to the third step": {name: each["seconds"] for name, each in facts.items()}}
 
 
 def row(network: str, found: dict[str, Any]) -> dict[str, Any]:
@@ -322,7 +325,8 @@ def main() -> None:
         side(*json.loads(given.side))
         return
     names = there(given.python)
-    found = {network: compared(network, given, names) for network in given.networks or SIZES}
+    networks = given.networks or (["lstm"] if given.smallest else [*SIZES])
+    found = {network: compared(network, given, names) for network in networks}
     print(f"{given.threads} threads, {given.clock} clock")
     table([row(network, each) for network, each in found.items()])
     import nnc_func as nnc

@@ -9,6 +9,7 @@ import sys
 import threading
 import tracemalloc
 import weakref
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import nnc_func as nnc
+from nnc_func.device.kernels import onednn
 from nnc_func.device.onednn.bound import bound
 from nnc_func.device.onednn.library import library, present
 from nnc_func.device.onednn.primitives import Convolution, Product, convolution, product
@@ -38,6 +40,14 @@ def some(*shape: int) -> Any:
 
 def contiguous(x: Any) -> Any:
     return np.ascontiguousarray(x)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def of_several_threads() -> Iterator[None]:
+    """One thread leaves products to BLAS on some processors: here the library computes them on all."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(onednn, "count", lambda: 2)
+        yield
 
 
 def run_with(text: str, **environment: str) -> str:
@@ -73,6 +83,17 @@ def test_the_library_is_what_computes() -> None:
     for name, (arrays, params) in kernels.items():
         op = CATALOGUE[name]
         assert LAZY.device.choose(op, tuple(map(LAZY.device.aval, arrays)), op.canonical(params)).library == "oneDNN"
+
+
+def test_one_thread_leaves_products_to_blas_where_the_library_is_not_steady(monkeypatch: pytest.MonkeyPatch) -> None:
+    op, avals = CATALOGUE["matmul"], tuple(map(LAZY.device.aval, (some(128, 300), some(300, 128))))
+    items = op.canonical({})
+    assert LAZY.device.choose(op, avals, items).library == "oneDNN"
+    monkeypatch.setattr(onednn, "count", lambda: 1)
+    is_steady = product(Product((128, 300), (300, 128), False, False)).is_steady
+    assert LAZY.device.choose(op, avals, items).library == ("oneDNN" if is_steady else None)
+    conv = tuple(map(LAZY.device.aval, (some(2, 9, 9, 16), some(3, 3, 16, 8))))
+    assert LAZY.device.choose(CATALOGUE["conv2d"], conv, CATALOGUE["conv2d"].canonical({})).library == "oneDNN"
 
 
 CONVOLUTIONS = st.fixed_dictionaries(

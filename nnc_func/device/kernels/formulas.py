@@ -10,7 +10,9 @@ from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
-from attrs import frozen
+from attrs import field, frozen
+
+from nnc_func.device.shared.unrolled import unrolled
 
 POWERS = {2: np.square, -1: np.reciprocal, 0.5: np.sqrt}  # as NumPy's own operator computes them
 Call = tuple[Callable[..., Any], tuple[int, ...], int]
@@ -28,17 +30,26 @@ class Formula:
         Dtype of each.
     constants
         Numbers.
+    written
+        The calls as a function of the argument, the result and registers.
     """
 
     calls: tuple[Call, ...]
     registers: tuple[np.dtype[Any], ...]
     constants: tuple[Any, ...]
+    written: Callable[..., None] = field(repr=False)
+
+    @classmethod
+    def of(cls, calls: tuple[Call, ...], registers: tuple[np.dtype[Any], ...], constants: tuple[Any, ...]) -> Formula:
+        """Such calls, written out."""
+        first = 1 + len(registers)
+        shown: list[Any] = [0, *range(2, 1 + first), *constants, 1]  # the result comes behind the argument there
+        rows = [(f, (*[shown[i] for i in operands], shown[target])) for f, operands, target in calls]
+        return cls(calls, registers, constants, unrolled(rows, 1 + first))
 
     def run(self, x: Any, out: Any, registers: Sequence[Any]) -> None:
         """Compute it of an array, with registers of its shape, into another, which may lie over it."""
-        values = [x, *registers, *self.constants, out]
-        for function, operands, target in self.calls:
-            function(*[values[i] for i in operands], values[target])
+        self.written(x, out, *registers)
 
 
 @lru_cache(256)
@@ -196,7 +207,7 @@ class _Recording:
                     placed.append((False, 1 + homes[each.number] if each.number else 0))
                 else:
                     placed.append((True, len(constants)))
-                    constants.append(each)
+                    constants.append(_held(each, operands))
             calls.append((function, placed, target))
         first = 1 + len(registers)
         made = [
@@ -207,11 +218,18 @@ class _Recording:
             )
             for function, placed, target in calls
         ]
-        return Formula(tuple(made), tuple(registers), tuple(constants))
+        return Formula.of(tuple(made), tuple(registers), tuple(constants))
 
 
 def _sample(value: Any) -> Any:
     return value.sample if isinstance(value, _Value) else value
+
+
+def _held(number: Any, operands: Sequence[Any]) -> Any:
+    """A number as NumPy takes it in least time: an array of the dtype that it has beside the values."""
+    if isinstance(number, np.generic):
+        return np.asarray(number)
+    return np.asarray(number, np.result_type(*[each.dtype for each in operands if isinstance(each, _Value)], number))
 
 
 def _integers(like: Any) -> Any:

@@ -46,19 +46,19 @@ def accepted(make: Callable[..., Primitive], *args: Any, **params: Any) -> bool:
         return False
 
 
+def count() -> int:
+    """How many threads the library takes now."""
+    from nnc_func.device.onednn.library import present, threads
+
+    return threads(present())
+
+
 def keeps_nan() -> bool:
     """Whether the library has a rectifier that is exact."""
     from nnc_func.device.onednn import elementwise
     from nnc_func.device.onednn.library import present
 
     return elementwise.keeps_nan(present())
-
-
-def count() -> int:
-    """How many threads the library takes now."""
-    from nnc_func.device.onednn.library import present, threads
-
-    return threads(present())
 
 
 def pad(primitive: Primitive) -> Scratch:
@@ -208,11 +208,15 @@ def patterns(lasting: tuple[int, ...]) -> Any:
 
 
 def takes_product(avals: Sequence[Any], *, least: int = 0, lasting: tuple[int, ...] = (), **more: Any) -> bool:
-    """Whether the library has code for a matrix product of that many FLOPs at least, however its operands lie."""
+    """Whether the library has code for a matrix product of that many FLOPs at least, however its operands lie.
+
+    With a least number it is the choice between the library and BLAS, which one thread can call in turn at no cost.
+    """
     return (
         takes(avals)
         and _flops(avals, **more) >= least
         and all(accepted(product_of, avals, lies=lies, lasting=lasting, **more) for lies in patterns(lasting))
+        and (not least or count() > 1 or product_of(avals, lies=PATTERNS[0], lasting=lasting, **more).is_steady)
     )
 
 

@@ -27,6 +27,11 @@ class _Facts:
     shape: tuple[int, ...]
     dtype: Any
 
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self.shape)
+
 
 class _Known(threading.local):
     """What a thread remembers: functions of arrays by what they were bound for, and scratch memory."""

@@ -104,6 +104,14 @@ class Primitive:
         """
         return not self.implementation.startswith(("ref", "gemm:ref", "x64:gemm"))
 
+    @property
+    def is_steady(self) -> bool:
+        """Whether it has its speed at all sizes: the library's matrix product without AVX-512 has half of it at some.
+
+        Of 256 x 2048 x 1024 it makes 35 GFLOP/s, of 1024 x 512 x 512 83, where BLAS makes 88 of both, on one core.
+        """
+        return not self.implementation.startswith("gemm:jit")
+
 
 @frozen
 class After:
