@@ -23,6 +23,7 @@ from nnc_func.aval import Aval
 from nnc_func.body import Body
 from nnc_func.engine.dynamic.paths import Path, array_of, path_between
 from nnc_func.engine.dynamic.records import Recorded
+from nnc_func.engine.running.program import Program
 from nnc_func.errors import DerivativeError
 from nnc_func.facets.derivatives import OfBodies, Refusal
 from nnc_func.facets.dtypes import kind_of
@@ -34,7 +35,8 @@ from nnc_func.graph.ops import CATALOGUE
 from nnc_func.graph.tensors.tensor import Tensor, listed
 from nnc_func.tree import ONE_LEAF, Structure
 
-KEPT = 64  # structures whose programs are remembered
+KEPT, FEW = 64, 8  # structures whose programs are remembered, at most; and if these hold many bytes
+MOST = 1 << 26  # bytes of results that all of them hold
 FIRST = np.zeros((), np.int64)
 """Chooses the body of a branch that has one."""
 
@@ -60,6 +62,12 @@ class Pull:
     flows: tuple[bool, ...]
     body: Body | None
     captured: tuple[Any, ...]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of results that the program holds, to give them again once nobody refers to them."""
+        plan = self.program.plan if isinstance(self.program, Program) else None
+        return 0 if plan is None else sum([plan.slots[s].aval.nbytes for s in plan.outputs])
 
 
 def gradients(
@@ -89,8 +97,10 @@ def gradients(
     pull = known.get(key)
     if pull is None:
         pull = known[key] = _Writing(stack, path, [aval(_array(x)) for x in sources]).pull(flowing, totals)
-        while len(known) > KEPT:
-            known.popitem(last=False)
+        while len(known) > KEPT or (len(known) > FEW and sum([each.nbytes for each in [*known.values()]]) > MOST):
+            gone = known.popitem(last=False)[1].program
+            if isinstance(gone, Program):
+                stack.engine.arenas.forget(gone)
     else:
         with suppress(KeyError):  # another thread was faster to forget it
             known.move_to_end(key)
@@ -117,7 +127,17 @@ def _recorded(stack: Any, tensor: Any, what: str) -> Any:
         value = stack.engine.recording.of(value)
     if type(value) is Recorded and kind_of(value.dtype) in "fc":
         return value
-    if (type(value) is not Recorded and isinstance(value, (Traced, Value))) or hasattr(value, "primal"):
+    if type(value) is not Recorded and tensor.stack is not stack and tensor.stack != stack:
+        raise DerivativeError(
+            f"the {what} {tensor.aval!r} is a tensor of another stack, whose records are its own: compute it on this "
+            "one, of variables of this one"
+        )
+    if isinstance(value, Value) and type(value) is not Recorded and not isinstance(value, Traced):
+        raise DerivativeError(
+            f"the {what} {tensor.aval!r} is a value of a graph, made of an input, or by a loop or a branch with an "
+            "effect, of which nothing is recorded: use stack.grad, stack.vjp or stack.jvp there"
+        )
+    if isinstance(value, Traced) or hasattr(value, "primal"):
         raise DerivativeError(
             f"the {what} {tensor.aval!r} is part of a function that is being traced, whose values are not known: "
             "use stack.grad, stack.vjp or stack.jvp there"
@@ -136,7 +156,7 @@ def _given(stack: Any, given: Any, like: Sequence[Tensor], what: str, of: str) -
     """Carriers of what is given for each of some tensors, None where that is None."""
     if given is None:
         return None
-    found = [*listed(given, f"{what}s")]
+    found = [*listed(given, "into" if what.startswith("what") else "cotangents")]
     if len(found) != len(like):
         raise DerivativeError(f"{what} is given for each {of}, {len(like)}, or None for it; given {len(found)}")
     made = []
@@ -258,7 +278,10 @@ class _Writing:
         body, captured = abstract(inputs, outputs, whole=True)
         arrays = tuple([v.node.data for v in captured if v.node.op is CONSTANT])
         assert len(arrays) == len(captured), "what gradients are made of is a value, or a constant"
-        return Pull(self.stack.engine.compile(graph), feeds, flows, body, arrays)
+        program = self.stack.engine.compile(graph)
+        if isinstance(program, Program):
+            program.arenas = self.stack.engine.arenas
+        return Pull(program, feeds, flows, body, arrays)
 
 
 def trace(stack: Any, *ys: Tensor) -> ComputationGraph:

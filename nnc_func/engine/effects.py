@@ -207,9 +207,9 @@ def _applied(stack: Any, op: Op, token: Any, values: Any, params: Any) -> tuple[
 
 def _settled(stack: Any, results: tuple[Any, ...]) -> tuple[Any, ...]:
     """The results computed now, once and for all: an effect does not happen again when they are used."""
-    if not any(isinstance(r.value, Value) for r in results):
-        return results
-    return tuple(stack.held(array) for array in stack.engine.force([r.value for r in results]))
+    waiting = [isinstance(r.value, Value) and not hasattr(r.value, "array") for r in results]  # not computed yet
+    found = iter(stack.engine.force([r.value for r, waits in zip(results, waiting, strict=True) if waits]))
+    return tuple([stack.held(next(found)) if waits else r for r, waits in zip(results, waiting, strict=True)])
 
 
 def _trace(tensor: Any) -> Any:

@@ -459,3 +459,91 @@ def test_the_graph_behind_a_value_runs_elsewhere() -> None:
         close(stack.engine.compile(moved)(), y.numpy())
     graph = STACK.trace(y, *STACK.gradients([y], [x]))
     close(nnc.lazy().engine.compile(graph.to(nnc.lazy()))()[1], 2 * np.exp(NUMBERS) + 1)
+
+
+# --- what was met from outside ----------------------------------------------------------------------------
+
+
+def test_what_a_program_writes_is_what_operators_read() -> None:
+    x = STACK.variable("x", 3.0)
+    assert (x * x).item() == 9
+    program = STACK.compile([], [], {x: x + 1})
+    for wanted in (4.0, 5.0):
+        program()
+        y = x * x
+        assert y.item() == wanted**2
+        assert STACK.gradients([y], [x])[0].item() == 2 * wanted
+    w, g = STACK.variable("w", np.ones(4)), STACK.input("g", (4,), "float64")
+    step, losses = STACK.compile([g], [], {w: w - 0.1 * g}), []
+    for _ in range(3):
+        loss = (w * w).sum()
+        step(STACK.gradients([loss], [w])[0].numpy())
+        losses.append(loss.item())
+    np.testing.assert_allclose(losses, [4 * 0.64**n for n in range(3)])
+
+
+@pytest.mark.parametrize("pure", [False, True])
+def test_functions_of_the_host_have_no_gradient_and_are_called_once(pure: bool) -> None:
+    x, calls = STACK.variable("x", [1.0, 2.0]), []
+
+    def tripled(a: Any) -> Any:
+        calls.append(a.tolist())
+        return a * 3
+
+    (z,) = STACK.ops.callback(x * 2, function=tripled, shapes=((2,),), dtypes=("float64",), pure=pure)
+    y = (z * x).sum()
+    assert y.item() == 30
+    with pytest.raises(DerivativeError, match="callback has no derivative"):
+        STACK.gradients([y], [x])
+    lazy = nnc.lazy()
+    assert lazy.engine.compile(STACK.trace(y).to(lazy))().item() == 30
+    assert calls == [[2.0, 4.0]]
+    assert STACK.gradients([(z.detach() * x).sum()], [x])[0].numpy().tolist() == [6, 12]
+
+
+def test_recording_is_paused_as_often_as_it_is_said_and_no_longer() -> None:
+    def paused() -> Any:
+        with STACK.no_grad():
+            yield
+
+    one, two = paused(), paused()
+    next(one), next(two)
+    one.close()
+    assert not STACK.engine.recording.is_on
+    two.close()
+    assert STACK.engine.recording.is_on
+    again = STACK.no_grad()
+    for _ in range(2):
+        with again:
+            assert not STACK.engine.recording.is_on
+    elsewhere = paused()
+    thread = threading.Thread(target=lambda: next(elsewhere))
+    thread.start()
+    thread.join()
+    elsewhere.close()
+    assert STACK.engine.recording.is_on
+
+
+def test_tensors_of_other_stacks_are_refused() -> None:
+    x, other = STACK.variable("x", 3.0), nnc.lazy().variable("x", 3.0)
+    for ys, xs in (([other], [x]), ([x * 2], [other])):
+        with pytest.raises(DerivativeError, match="of another stack"):
+            STACK.gradients(ys, xs)
+
+
+def test_loops_with_effects_are_not_said_to_be_traced(capsys: Any) -> None:
+    x = STACK.variable("x", [1.0, 2.0])
+    y = STACK.fold(lambda c, e: (STACK.ops.print(c), c * e)[1], x.sum(), x)
+    assert y.item() == 6
+    with pytest.raises(DerivativeError, match="by a loop or a branch with an effect"):
+        STACK.gradients([y], [x])
+
+
+def test_structures_that_are_forgotten_hold_no_memory() -> None:
+    stack = nnc.dynamic()
+    x = stack.variable("x", np.ones(1 << 20))
+    for k in range(12):
+        stack.gradients([(stack.ops.sin(x) * float(k)).sum()], [x])
+    assert len(stack.engine.pulls) == 8
+    assert len(stack.engine.arenas.arenas) == 1
+    assert len(stack.engine.arenas.arenas[0].leases) == 8

@@ -14,6 +14,7 @@ from nnc_func.engine.dynamic.quick import mentions, short_way
 from nnc_func.engine.dynamic.records import Recorded, Recording, meet
 from nnc_func.engine.eager_dispatch import changes_nodes, eager_dispatch
 from nnc_func.engine.lazy import Lazy
+from nnc_func.engine.running.arenas import Arenas
 from nnc_func.errors import NncError
 from nnc_func.facets.dims import Dim
 from nnc_func.facets.places import Place
@@ -52,6 +53,8 @@ class Dynamic(Lazy[A]):
         What is recorded, and what is alive of it.
     pulls
         How gradients of values flow, by the structure of what is recorded between them.
+    arenas
+        The memory that all these run in: as much as the largest takes, for each call that runs at a time.
 
     Examples
     --------
@@ -66,6 +69,9 @@ class Dynamic(Lazy[A]):
     shape: ShapeSignature[A] = opens("graph.optimiser.operator.symbol.shape")
     recording: Recording = field(init=False, eq=False, repr=False, default=Factory(_recording_of, takes_self=True))
     pulls: OrderedDict[Any, Any] = field(init=False, factory=OrderedDict, eq=False, repr=False)
+    arenas: Arenas = field(
+        init=False, eq=False, repr=False, default=Factory(lambda self: Arenas(self.device), takes_self=True)
+    )
     _compute: Any = field(
         init=False, eq=False, repr=False, default=Factory(lambda self: _computed_by(self), takes_self=True)
     )

@@ -18,7 +18,7 @@ import itertools
 import threading
 from collections import deque
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from operator import attrgetter
 from typing import Any
@@ -341,7 +341,12 @@ class Recording:
             return symbol.reading(variable) if variable is not None and is_now else symbol.held(record.array)
         op, operands, params = application
         if op is PART:
+            whole = operands[0].application
+            if whole is not None and whole[0].effect:  # which does not happen again
+                return symbol.held(record.array)
             return found[operands[0]].result(params)
+        if op.effect:
+            return symbol.held(record.array[0] if op.multi_result else record.array)
         args = []
         for x in operands:
             if type(x) is Record:
@@ -363,14 +368,33 @@ class Recording:
 # --- in threads, and in traces ----------------------------------------------------------------------------
 
 
-@contextmanager
-def paused(recording: Recording | None) -> Iterator[None]:
-    """While it is open nothing is recorded there in this thread."""
-    mark = _paused.set((*_paused.get(), recording))
-    try:
-        yield
-    finally:
-        _paused.reset(mark)
+class Paused:
+    """While it is open nothing is recorded there in this thread; it may be opened again, and within itself.
+
+    Examples
+    --------
+    >>> import nnc_func as nnc
+    >>> stack = nnc.dynamic()
+    >>> outer, inner = stack.no_grad(), stack.no_grad()
+    >>> outer.__enter__(), inner.__enter__(), outer.__exit__(), stack.engine.recording.is_on
+    (None, None, None, False)
+    >>> inner.__exit__(), stack.engine.recording.is_on
+    (None, True)
+    """
+
+    __slots__ = ("_recording",)
+
+    def __init__(self, recording: Recording | None) -> None:
+        self._recording = recording
+
+    def __enter__(self) -> None:
+        _paused.set((*_paused.get(), self._recording))
+
+    def __exit__(self, *error: object) -> None:
+        left = [*_paused.get()]
+        with suppress(ValueError):  # a generator that is closed in another thread has left nothing open there
+            left.remove(self._recording)
+        _paused.set(tuple(left))
 
 
 @contextmanager

@@ -26,7 +26,7 @@ class Saved:
         for array, copy in self._copies:
             array[...] = copy
         for variable, array, version in self._were:
-            variable.array, variable.version = array, version
+            variable.array, variable.version, variable.recorded = array, version, None
 
 
 def _copied(device: Any, variable: Any) -> Any:

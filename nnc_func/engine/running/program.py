@@ -397,6 +397,8 @@ class Program(Tunable, Session):
             variable.version += 1
             if variable.readers:  # made while it was written over
                 variable.readers = []
+            if variable.recorded is not None:
+                variable.recorded = None
 
     def __repr__(self) -> str:
         return f"<program {self.plan.name!r}: {self.plan.kernels} kernels, arena {self.plan.arena_bytes} bytes>"
