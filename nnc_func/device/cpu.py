@@ -113,17 +113,19 @@ class CPU(NumPy):
     """The host with all kernels that this machine offers: NumPy's, and oneDNN's where its library is found.
 
     Arrays are NumPy's, and so is whatever the library has no kernel for. What it has is as exact as NumPy's kernels,
-    NaN and infinities included. The library is looked for when the device is first asked: that of the extra ``onednn``,
-    else a ``libdnnl.so.3`` of the system, or the one whose path the environment names as ``NNC_ONEDNN``. Without it a
-    warning says in a line how to get it, and NumPy computes.
+    NaN and infinities included, but for two: zeros around images are left out, so that they make no NaN of infinite
+    weights; and means of windows of negative zeros are zero. The library is looked for when the device is first asked:
+    that of the extra ``onednn``, else a ``libdnnl.so.3`` of the system, or the one whose path the environment names as
+    ``NNC_ONEDNN``. Without it a warning says in a line how to get it, and NumPy computes.
 
     Attributes
     ----------
     machine
         A core of it, as far as the costs of kernels depend on it; an ordinary one if nothing is said.
     fast_math
-        Kernels may be taken that make something else of NaN: rectifiers, clips, sigmoids and swishes behind
-        convolutions, products and chains, and maxima of windows.
+        Kernels may be taken that make something else of NaN and of infinities: rectifiers, clips, sigmoids and swishes
+        behind convolutions, products and chains, and maxima of windows, of which one of -inf alone gives the least
+        finite number.
 
     Raises
     ------

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import nnc_func as nnc
 from nnc_func.body import Body
+from nnc_func.device.kernels import onednn
 from nnc_func.errors import DeviceError
 from nnc_func.graph.ops import CATALOGUE as OPS
 from nnc_func.graph.ops.library_fused import split
@@ -218,3 +219,42 @@ def test_a_hard_swish_is_the_librarys_where_its_numbers_are_so(numbers: tuple[in
     wanted = plain * np.clip(plain + three, 0, 6) / six
     np.testing.assert_allclose(program(x, three, six), wanted, rtol=1e-5, atol=1e-5)
     np.testing.assert_allclose(program(x, three, six + 1), wanted * six / (six + 1), rtol=1e-5, atol=1e-5)
+
+
+def _hard_swish(o: Any, y: Any, three: float = 3.0) -> Any:
+    return y * o.clip(y + np.float32(three), min=0, max=6) / np.float32(6)
+
+
+AFTER_PRODUCTS: Any = {
+    "tanh of a hard swish": lambda o, y, r: o.tanh(_hard_swish(o, y)),
+    "and of what only looks like one": lambda o, y, r: o.tanh(_hard_swish(o, y, 3.5)),
+    "a scaled one": lambda o, y, r: _hard_swish(o, y) * r,
+    "a squared one": lambda o, y, r: o.square(_hard_swish(o, y)) + r,
+    "mish": lambda o, y, r: o.mish(y),
+    "unary operators in its places": lambda o, y, r: o.exp(-y * y) + y,
+    "squares": lambda o, y, r: o.square(o.square(o.clip(y, min=0, max=3) + y)),
+}
+
+
+@pytest.mark.parametrize("name", AFTER_PRODUCTS)
+@pytest.mark.parametrize("threads", [1, 2])
+def test_what_follows_a_guess_is_computed(name: str, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its registers were once those of the other way to take the body apart."""
+    monkeypatch.setattr(onednn, "count", lambda: threads)
+    a, w, r = some(300, 128), some(128, 64) / 8, some(300, 1)
+    results = [
+        stack.jit(lambda a, w, r, o=stack.ops: AFTER_PRODUCTS[name](o, a @ w, r))(a, w, r).numpy()
+        for stack in (FAST, LAZY, nnc.lazy())
+    ]
+    for found in results[:2]:
+        np.testing.assert_allclose(found, results[2], rtol=2e-4, atol=2e-4)
+
+
+def test_bounds_of_a_clip_keep_their_signs() -> None:
+    a, w = np.zeros((300, 128), np.float32), some(128, 64)
+    for low in (-0.0, 0.0, -0.0):
+        found = FAST.jit(lambda a, w, low=low: FAST.ops.clip(a @ w, min=low, max=6.0))(a, w).numpy()
+        assert found.shape == (300, 64)
+        assert not found.any()
+    assert split(Body.of(1, (OPS["clip"], 0, {"min": -0.0, "max": 6.0})), (), 8, fast=True).after == ()
+    assert len(split(Body.of(1, (OPS["clip"], 0, {"min": 0.0, "max": 6.0})), (), 8, fast=True).after) == 1

@@ -177,6 +177,34 @@ def test_results_may_lie_over_operands(over: int) -> None:
         np.testing.assert_array_equal(found(*arrays), wanted(*arrays))
 
 
+TAILS: Any = {
+    "greater": lambda o, y: y > 0,
+    "to float64": lambda o, y: o.cast(y, dtype="float64"),
+    "to float16": lambda o, y: o.cast(y, dtype="float16"),
+    "to int8": lambda o, y: o.cast(o.clip(y, min=-9, max=9), dtype="int8"),
+    "isnan": lambda o, y: o.isnan(y),
+    "complex": lambda o, y: o.complex(y, y * y),
+    "counted": lambda o, y: o.count_nonzero(y),
+}
+
+
+@pytest.mark.parametrize("tail", TAILS)
+def test_results_of_another_dtype_lie_in_memory_of_their_own(tail: str) -> None:
+    """A chain once wrote float32 into them, four bytes an element."""
+    x, b = some((128, 128), 0, True), some((128,), 1)
+    for device in (CPU, FAST):
+        found, wanted = (
+            stack.jit(lambda x, b, o=stack.ops: TAILS[tail](o, (o.relu(x + b) - b) * x))(x, b).numpy()
+            for stack in (nnc.lazy(device), nnc.lazy())
+        )
+        if device is CPU:
+            np.testing.assert_array_equal(found, wanted)
+        assert found.dtype == wanted.dtype
+        assert found.shape == wanted.shape
+    body = Body.of(2, (OPS["add"], 0, 1), (OPS["relu"], 2), (OPS["greater"], 3, 1))
+    assert chosen(CPU, BLOCKWISE, (x, b), body=body).library is None
+
+
 # --- windows ---------------------------------------------------------------------------------------------
 
 

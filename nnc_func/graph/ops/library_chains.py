@@ -14,11 +14,12 @@ from attrs import frozen
 
 from nnc_func.aval import Aval
 from nnc_func.body import Application, Body
-from nnc_func.device.kernels.onednn import FAST, Run, Scratch, accepted, kernel_of, pad, result_array
+from nnc_func.device.kernels.onednn import FAST, FLOAT32, Run, Scratch, accepted, kernel_of, pad, result_array
 from nnc_func.device.kernels.onednn_chains import Whole
 from nnc_func.facets.kernels import Kernel
 from nnc_func.graph.ops import in_blocks
 from nnc_func.graph.ops.binary import add, fma, multiply
+from nnc_func.graph.ops.bodies import dtypes_in
 from nnc_func.graph.ops.library_fused import EITHER_WAY, LOSSY, MOST, WITH_ANOTHER, Split, split
 
 if TYPE_CHECKING:
@@ -88,6 +89,8 @@ def parts(avals: tuple[Aval, ...], body: Body, fast: bool) -> Parts | None:
     begin, *rest = body.applications
     count = body.parameters
     if begin.op.name not in WITH_ANOTHER or count in body.results:
+        return None
+    if dtypes_in(body, tuple([a.dtype for a in avals]))[body.results[0]] != FLOAT32:  # it lies where the library's does
         return None
     kinds = tuple(map(whole.kind, avals))
     a, b = begin.operands

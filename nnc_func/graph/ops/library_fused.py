@@ -131,7 +131,7 @@ class _Walk:
             return _Step(_after("swish"), 2) if weighed else None
         if times != 1:
             return None
-        if name == "clip" and None not in (params["min"], params["max"]):
+        if name == "clip" and all(b is not None and repr(float(b)) != "-0.0" for b in (params["min"], params["max"])):
             return _Step(_after("clip", numbers=(float(params["min"]), float(params["max"]))))
         return _Step(_after(name)) if name == "sigmoid" else None
 
@@ -139,7 +139,9 @@ class _Walk:
         """``x clip(x + 3, 0, 6) / 6``, where two operands of one element are these numbers."""
         value, place, first = self.value, self.place, self.body.parameters + self.place
         steps = self.body.applications[place : place + 4]
-        if len(steps) < 4 or [self.read.count(i) for i in (value, first, first + 1, first + 2)] != [2, 1, 1, 1]:
+        if len(steps) < 4 or any(len(steps[n].operands) != 2 for n in (0, 3)):
+            return None
+        if [self.read.count(i) for i in (value, first, first + 1, first + 2)] != [2, 1, 1, 1]:
             return None
         bounds = {"min": 0, "max": 6}
         three, six = self.operand(place, value), self.operand(place + 3, first + 2)
@@ -278,10 +280,8 @@ def blockwise(
         shape, dtype = result(*avals, body=body, **params)
         found = ways(avals, lasting, body, params)
         pads = max([pads_of(each, avals, lasting, params) for each in found], key=_bytes)
-        if found[-1].rest is None:
-            return pads
         count = max(min(BLOCK // dtype.itemsize, math.prod(shape)), *shape)  # of a block, or of its innermost axis
-        return (*pads, *[((count,), d) for d, _ in _registers(found[-1], dtype, avals)])
+        return (*pads, *[((count,), d) for each in found for d, _ in _registers(each, dtype, avals)])
 
     def _registers(way: Split, dtype: Any, avals: Any) -> Any:
         return lowered_after(way.rest, dtype, [avals[2 + i] for i in way.beside]).registers[1:] if way.rest else ()
@@ -292,9 +292,11 @@ def blockwise(
         *given, out = avals
         found = ways(given, lasting, body, params)
         each_pads = [pads_of(each, given, lasting, params) for each in found]
-        room = len(max(each_pads, key=_bytes))
+        ends = [len(max(each_pads, key=_bytes))]  # of the registers of each way, one after the other
+        for each in found:
+            ends.append(ends[-1] + len(_registers(each, out.dtype, given)))
 
-        def one(way: Split, pads: Scratch, *scratch: Any) -> Run:
+        def one(way: Split, pads: Scratch, own: slice, *scratch: Any) -> Run:
             whole = (*given[:2], *[given[2 + i] for i in way.others])
             of = primitives.bound((*whole, out), lasting=lasting, after=way.after, shares=shares, **params)
             first = of(*scratch[: len(pads)])
@@ -305,11 +307,12 @@ def blockwise(
             beside = [given[2 + i] for i in way.beside]
             lowered = lowered_after(way.rest, out.dtype, beside)
             data_format = params.get("data_format", NHWC)
-            after = _Finish.of(lowered, beside, out.shape, data_format, scratch[room:], out.dtype)
+            after = _Finish.of(lowered, beside, out.shape, data_format, scratch[own], out.dtype)
             return partial(_run, first, way, after)
 
         def made(*scratch: Any) -> Run:
-            runs = [one(each, pads, *scratch) for each, pads in zip(found, each_pads, strict=True)]
+            owned = map(slice, ends, ends[1:])
+            runs = [one(each, pads, own, *scratch) for each, pads, own in zip(found, each_pads, owned, strict=True)]
             return runs[0] if len(runs) == 1 else partial(_guessed, found[0].given, *runs)
 
         return made
