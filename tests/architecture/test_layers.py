@@ -54,6 +54,7 @@ READERS = {  # facet: where in the library it may be read
         "engine/eager.py",
         "engine/dynamic/dynamic.py",
         "engine/dynamic/quick.py",
+        "engine/dynamic/records.py",
         *BATCHING,
         "engine/effects.py",
         "graph/graph.py",
