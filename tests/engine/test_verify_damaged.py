@@ -151,7 +151,7 @@ def test_applications_that_are_alike_are_judged_as_each_by_itself(seed: int, laz
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr(applications, "alike", alike)
                 try:
-                    applications.check_applications(plan, check_numbers(plan))
+                    applications.check_applications(plan, check_numbers(plan), True)
                 except PlanError as error:
                     words[at] = str(error)
         assert words[0] == words[1]
