@@ -77,6 +77,7 @@ def reordered(kernel: Kernel, images: tuple[bool, ...]) -> Kernel:
         kernel, name=f"{kernel.name}, reordered", compute=computed, into=written, accepts=accepts,
         scratch=None if scratch is None else wanted, cost=None if kernel.cost is None else cost,
         layouts=tuple(tuple(order if it else ROW_MAJOR for it in images) for order in OTHER),
+        bound=None,  # which is of row-major images
     )  # fmt: skip
 
 
