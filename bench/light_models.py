@@ -68,7 +68,7 @@ def main() -> None:
         return
     names = [path.stem.removeprefix("light_") for path in sorted(folder.glob("light_*.onnx"))]
     asked = [SMALLEST] if given.smallest else given.models
-    measured(__file__, [name for name in names if not asked or name in asked], given)
+    measured("light_models", __file__, [name for name in names if not asked or name in asked], given)
 
 
 def with_inputs(path: Path) -> tuple[Any, dict[str, Any]]:

@@ -107,9 +107,9 @@ def _difference(one: Any, two: Any) -> float:
     return float(np.abs(one - two).max(initial=0) / max(np.abs(two).max(initial=0), np.finfo(np.float32).tiny))
 
 
-def measured(script: str, names: Iterable[str], given: Any) -> None:
-    """Print and write the table of the models of these names."""
-    runtime, kind = peer("onnxruntime"), Path(script).stem
+def measured(kind: str, script: str, names: Iterable[str], given: Any) -> None:
+    """Print the table of the models of these names, and write it among the results as that kind."""
+    runtime = peer("onnxruntime")
     found: dict[str, Any] = {}
     for name in names:
         found[name] = compared(script, name, given, runtime is not None)

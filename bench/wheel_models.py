@@ -34,7 +34,7 @@ def main() -> None:
         side(given, lambda name: known[name]())
         return
     asked = [SMALLEST] if given.smallest else given.models
-    measured(__file__, [name for name in known if not asked or name in asked], given)
+    measured("wheel_models", __file__, [name for name in known if not asked or name in asked], given)
 
 
 def cases() -> dict[str, Callable[[], tuple[Any, dict[str, Any]]]]:
