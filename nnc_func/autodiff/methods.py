@@ -142,9 +142,9 @@ class Derivatives:
         >>> stack.live.nodes
         0
         """
-        from nnc_func.engine.dynamic.records import Paused
+        from nnc_func.engine.dynamic.records import Pause
 
-        return Paused(getattr(self.engine, "recording", None))
+        return Pause(getattr(self.engine, "recording", None))
 
     def _recording(self, what: str) -> Any:
         found = getattr(self.engine, "recording", None)

@@ -170,11 +170,11 @@ class CPU(NumPy):
         count = threads(found)
         return f"oneDNN {found.version}, {found.instructions}, {count} {'thread' if count == 1 else 'threads'}"
 
-    def told(self, array: Array, owner: Hashable, version: Hashable) -> None:
+    def note_version(self, array: Array, owner: Hashable, version: Hashable) -> None:
         """Hear of which version of its owner's the elements of an array are that kernels put into order once."""
-        from nnc_func.device.onednn.packing import told
+        from nnc_func.device.onednn.packing import note_version
 
-        told(array, owner, version)
+        note_version(array, owner, version)
 
     def describe(self) -> str:
         """Instruction sets, cores, libraries with their versions, and settings of threads: a line each."""

@@ -75,6 +75,9 @@ def strides(layout: Layout, shape: tuple[int, ...], itemsize: int) -> tuple[int,
     return tuple(found)
 
 
+CHANNELS_INNERMOST = (0, 2, 3, 1)
+"""Of images of the format NCHW: their channels lie innermost, as those of the format NHWC do."""
+
 # --- rules -----------------------------------------------------------------------------------------------
 
 

@@ -9,7 +9,6 @@ import sys
 import threading
 import tracemalloc
 import weakref
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +28,7 @@ from nnc_func.errors import DeviceError, NncError
 from nnc_func.graph.ops import CATALOGUE
 from nnc_func.testing import check_operator
 
+pytestmark = pytest.mark.usefixtures("of_several_threads")
 EAGER, LAZY, REFERENCE = nnc.eager(nnc.CPU()), nnc.lazy(nnc.CPU()), nnc.eager()
 OPERATORS = sorted(op.name for op in CATALOGUE.values() if any(k.library == "oneDNN" for k in op.kernels))
 draw = np.random.default_rng(0)
@@ -40,14 +40,6 @@ def some(*shape: int) -> Any:
 
 def contiguous(x: Any) -> Any:
     return np.ascontiguousarray(x)
-
-
-@pytest.fixture(autouse=True, scope="module")
-def of_several_threads() -> Iterator[None]:
-    """One thread leaves products to BLAS on some processors: here the library computes them on all."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(onednn, "count", lambda: 2)
-        yield
 
 
 def run_with(text: str, **environment: str) -> str:

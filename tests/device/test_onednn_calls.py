@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import threading
 import weakref
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -13,10 +12,11 @@ import pytest
 
 import nnc_func as nnc
 from nnc_func.body import Body
-from nnc_func.device.kernels import onednn, onednn_calls
+from nnc_func.device.kernels import onednn_calls
 from nnc_func.device.onednn.library import Library
 from nnc_func.graph.ops import CATALOGUE
 
+pytestmark = pytest.mark.usefixtures("of_several_threads")
 EAGER, REFERENCE = nnc.eager(nnc.CPU()), nnc.eager()
 ADDED = Body.of(2, (CATALOGUE["add"], 0, 1), (CATALOGUE["relu"], 2))
 draw = np.random.default_rng(0)
@@ -24,14 +24,6 @@ draw = np.random.default_rng(0)
 
 def some(*shape: int) -> Any:
     return draw.normal(size=shape).astype("float32")
-
-
-@pytest.fixture(autouse=True, scope="module")
-def of_several_threads() -> Iterator[None]:
-    """One thread leaves products to BLAS on some processors: here the library computes them on all."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(onednn, "count", lambda: 2)
-        yield
 
 
 CALLS: dict[str, Any] = {

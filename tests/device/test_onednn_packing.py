@@ -8,7 +8,6 @@ import subprocess
 import sys
 import threading
 import tracemalloc
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import nnc_func as nnc
-from nnc_func.device.kernels import onednn
 from nnc_func.device.onednn import packing
 from nnc_func.device.onednn.handles import strided
 from nnc_func.device.onednn.library import present
@@ -27,6 +25,7 @@ from nnc_func.device.onednn.primitives import Convolution, Primitive, _Steps, co
 from nnc_func.engine.plan_rows import DONATED, INPUT
 from nnc_func.errors import DeviceWarning, PlanError
 
+pytestmark = pytest.mark.usefixtures("of_several_threads")
 LAZY, REFERENCE = nnc.lazy(nnc.CPU()), nnc.eager()
 PACKED = "onednn, packed"
 draw = np.random.default_rng(0)
@@ -34,14 +33,6 @@ draw = np.random.default_rng(0)
 
 def some(*shape: int) -> Any:
     return draw.normal(size=shape).astype("float32")
-
-
-@pytest.fixture(autouse=True, scope="module")
-def of_several_threads() -> Iterator[None]:
-    """One thread leaves products to BLAS on some processors: here the library computes them on all."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(onednn, "count", lambda: 2)
-        yield
 
 
 def kernels(program: Any) -> list[str]:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import nnc_func as nnc
-from nnc_func.device.kernels.pool_rows import AVERAGE_ALONG_ROWS, INNERMOST
+from nnc_func.device.kernels.pool_rows import AVERAGE_ALONG_ROWS, ROWS_INNERMOST
 from nnc_func.errors import ShapeError
 
 LAZY, EAGER = nnc.lazy(), nnc.eager()
@@ -36,11 +36,11 @@ def test_means_along_innermost_rows_are_the_same(
         wanted = EAGER.ops.average_pool2d(x, **params).numpy()
     except ShapeError:  # a window of padding only
         return
-    laid = np.ascontiguousarray(x.transpose(INNERMOST)).transpose(0, 3, 1, 2)
+    laid = np.ascontiguousarray(x.transpose(ROWS_INNERMOST)).transpose(0, 3, 1, 2)
     assert AVERAGE_ALONG_ROWS.compute is not None
     found = AVERAGE_ALONG_ROWS.compute(np, laid, **params)
     np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
-    assert found.transpose(INNERMOST).flags.c_contiguous
+    assert found.transpose(ROWS_INNERMOST).flags.c_contiguous
 
 
 @pytest.mark.parametrize("beta", [0.25, 0.5, 0.75, 0.6, 1.0])

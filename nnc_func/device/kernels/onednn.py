@@ -84,7 +84,7 @@ def contiguous(x: Any) -> Any:
     return x if x.flags.c_contiguous and x.flags.aligned else np.array(x, order="C")
 
 
-def laid(layout: Layout) -> Callable[[Any], Any]:
+def in_layout(layout: Layout) -> Callable[[Any], Any]:
     """A function that gives an array itself if its axes lie in that order in memory, without gaps, else a copy."""
     if layout is None:
         return contiguous

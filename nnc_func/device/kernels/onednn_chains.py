@@ -18,9 +18,9 @@ from nnc_func.device.kernels.onednn import (
     Scratch,
     accepted,
     contiguous,
+    in_layout,
     kernel_of,
     kind_of,
-    laid,
     pad,
     result_array,
     takes,
@@ -84,7 +84,7 @@ class Whole:
         """A function of the arrays of a primitive."""
         from nnc_func.device.onednn.bound import bound
 
-        whole = laid(self.layout)
+        whole = in_layout(self.layout)
         others = [whole if each.other == "whole" else contiguous for each in steps if each.other]
         return bound(primitive, scratch[0] if scratch else None, (whole, *others))
 

@@ -13,20 +13,20 @@ from nnc_func.device.kernels.onednn import (
     Run,
     accepted,
     contiguous,
+    in_layout,
     kernel_of,
-    laid,
     pad,
     result_array,
     takes,
 )
 from nnc_func.facets.kernels import Kernel
-from nnc_func.facets.layouts import NHWC, ROW_MAJOR
+from nnc_func.facets.layouts import CHANNELS_INNERMOST, NHWC, ROW_MAJOR
 
 if TYPE_CHECKING:
     from nnc_func.device.onednn.primitives import After, Primitive
 
 
-IMAGES = laid((0, 2, 3, 1))  # of the format NCHW, channels innermost in memory
+IMAGES = in_layout(CHANNELS_INNERMOST)
 
 
 def convolution_of(
@@ -40,7 +40,7 @@ def convolution_of(
     first, second = avals[0].shape, avals[1].shape
     images = input_shape if kind == "by data" else first
     kernel = kernel_shape if kind == "by kernel" else second
-    images = tuple(images) if data_format == NHWC else tuple(images[i] for i in (0, 2, 3, 1))
+    images = tuple(images) if data_format == NHWC else tuple(images[i] for i in CHANNELS_INNERMOST)
     over = windows_of(images[1:3], tuple(kernel[:2]), stride, padding, dilation)
     found = Convolution(
         images, tuple(kernel), over.outputs, over.stride, over.dilation, over.before, over.after, groups

@@ -9,7 +9,7 @@ import numpy as np
 from attrs import evolve
 
 from nnc_func.device.kernels.move import relayout
-from nnc_func.device.kernels.onednn import FLOAT32, Run, accepted, kernel_of, laid, pad, takes
+from nnc_func.device.kernels.onednn import FLOAT32, Run, accepted, in_layout, kernel_of, pad, takes
 from nnc_func.facets.kernels import Kernel
 from nnc_func.facets.layouts import Layout, permutation, strides
 
@@ -51,7 +51,7 @@ def _scratch(avals: Sequence[Any], **params: Any) -> Any:
 def _bound(avals: Sequence[Any], **params: Any) -> Callable[..., Run]:
     from nnc_func.device.onednn.bound import bound
 
-    primitive, ready = _reorder_of(avals[0], **params), (laid(_order(avals[0])),)
+    primitive, ready = _reorder_of(avals[0], **params), (in_layout(_order(avals[0])),)
     return lambda *scratch: bound(primitive, scratch[0] if scratch else None, ready)
 
 

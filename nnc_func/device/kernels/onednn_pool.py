@@ -15,20 +15,18 @@ from nnc_func.device.kernels.onednn import (
     Run,
     accepted,
     contiguous,
+    in_layout,
     kernel_of,
-    laid,
     pad,
     result_array,
     takes,
 )
 from nnc_func.device.kernels.pool_reference import pooled, windows_in
 from nnc_func.facets.kernels import Kernel
-from nnc_func.facets.layouts import NHWC
+from nnc_func.facets.layouts import CHANNELS_INNERMOST, NHWC
 
 if TYPE_CHECKING:
     from nnc_func.device.onednn.primitives import Primitive
-
-INNERMOST = (0, 2, 3, 1)  # images of the format NCHW whose channels are
 
 
 def _pooling_of(maximum: bool, x: Any, *, count_padding: bool = False, data_format: str, **params: Any) -> Primitive:
@@ -36,7 +34,7 @@ def _pooling_of(maximum: bool, x: Any, *, count_padding: bool = False, data_form
 
     over = windows_in(x.shape, data_format=data_format, **params)
     kind = "maximum" if maximum else "mean with padding" if count_padding else "mean"
-    images = tuple(x.shape) if data_format == NHWC else tuple(x.shape[i] for i in INNERMOST)
+    images = tuple(x.shape) if data_format == NHWC else tuple(x.shape[i] for i in CHANNELS_INNERMOST)
     return pooling(
         Pooling(kind, images, over.outputs, over.size, over.stride, over.dilation, over.before, over.after)
     )  # fmt: skip
@@ -53,7 +51,7 @@ def _scratch(maximum: bool, avals: Sequence[Any], **params: Any) -> Any:
 def _bound(maximum: bool, avals: Sequence[Any], *, data_format: str, **params: Any) -> Callable[..., Run]:
     from nnc_func.device.onednn.bound import bound
 
-    ready = (contiguous if data_format == NHWC else laid(INNERMOST),)
+    ready = (contiguous if data_format == NHWC else in_layout(CHANNELS_INNERMOST),)
     primitive = _pooling_of(maximum, avals[0], data_format=data_format, **params)
     return lambda *scratch: bound(primitive, scratch[0] if scratch else None, ready)
 

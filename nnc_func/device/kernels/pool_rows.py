@@ -16,7 +16,7 @@ from nnc_func.facets.kernels import Kernel
 from nnc_func.facets.layouts import NHWC
 
 BLOCK = 1 << 16  # elements that are added up at a time: they stay in cache
-INNERMOST = (0, 2, 3, 1)  # images whose rows are
+ROWS_INNERMOST = (0, 2, 3, 1)  # of images of the format NHWC
 
 
 def _accepts(avals: Arrays, *, window: Any, stride: Any, data_format: str, **params: Any) -> bool:
@@ -37,7 +37,7 @@ def _into(
     shifts = [s for s in shifts if abs(s) < extent]
     here = range(extent)
     ends = [j for j in here if not all(0 <= j + s < extent for s in shifts)]
-    rows, sums = (a.transpose(INNERMOST).reshape(-1, extent) for a in (x, out))
+    rows, sums = (a.transpose(ROWS_INNERMOST).reshape(-1, extent) for a in (x, out))
     counts: Any = over.size[0]
     if not count_padding:
         counts = np.array([sum(0 <= j + s < extent for s in shifts) for j in here], out.dtype)

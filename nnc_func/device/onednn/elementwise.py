@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 from attrs import frozen
@@ -20,7 +19,7 @@ from nnc_func.device.onednn.primitives import (
     SOURCE,
     After,
     Primitive,
-    assembled,
+    assemble,
     for_threads,
     operands_after,
 )
@@ -68,7 +67,7 @@ def _chain(of: Chain, count: int) -> Primitive:
                 "binary_primitive_desc_create", library.engine, BINARY[of.first.name], whole, second, whole, attribute
             )
             given = [(SOURCE, whole), (SECOND, second), *others]
-        return assembled(library, Handle(library, "primitive_desc", made), [*given, (RESULT, whole)])
+        return assemble(library, Handle(library, "primitive_desc", made), [*given, (RESULT, whole)])
 
     return for_threads(WEIGHT * of.rows * of.columns, make)
 
@@ -98,11 +97,6 @@ def keeps_nan(library: Library) -> bool:
         return False
     found = np.empty_like(given)
     scratch = np.empty(rectifier.room, np.uint8) if rectifier.scratch else None
-    bound(rectifier, scratch, (same, same))(given, np.zeros((1, 1), np.float32), found)
+    bound(rectifier, scratch, (np.asarray, np.asarray))(given, np.zeros((1, 1), np.float32), found)
     wanted = np.maximum(given, 0)
     return np.array_equal(found, wanted, equal_nan=True) and not np.signbit(found[found == 0]).any()
-
-
-def same(array: Any) -> Any:
-    """The array."""
-    return array

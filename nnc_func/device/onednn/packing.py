@@ -1,8 +1,8 @@
 """Arrays that stay the same, put once into the order in which a primitive wants them.
 
 What was put into order is kept as long as the array that it was made of, for all that are bound to that one. Of arrays
-whose elements may change between runs somebody says so, each time (`told`): what was made of them is made anew when it
-is wanted.
+whose elements may change between runs somebody says so, each time (`note_version`): what was made of them is made anew
+when it is wanted.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ def shared(primitive: Primitive, position: int, owner: Any, array: Any, seen: Se
         return found.memory
 
 
-def told(array: Any, owner: Hashable, version: Hashable) -> None:
+def note_version(array: Any, owner: Hashable, version: Hashable) -> None:
     """An array's elements are those of that version of its owner's, and no one changes them while runs read them.
 
     What was made of another version is stale from now on, and what was made of the array that the owner had before is

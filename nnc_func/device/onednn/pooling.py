@@ -15,7 +15,7 @@ from nnc_func.device.onednn.primitives import (
     RESULT,
     SOURCE,
     Primitive,
-    assembled,
+    assemble,
     for_threads,
     images,
 )
@@ -61,7 +61,7 @@ def _pooling(of: Pooling, count: int) -> Primitive:
             "pooling_forward_primitive_desc_create", library.engine, INFERENCE, KINDS[of.kind], x, y, sizes(of.stride),
             sizes(of.size), sizes([d - 1 for d in of.dilation]), sizes(of.before), sizes(of.after), attributes(library),
         )  # fmt: skip
-        return assembled(library, Handle(library, "primitive_desc", made), [(SOURCE, x), (RESULT, y)])
+        return assemble(library, Handle(library, "primitive_desc", made), [(SOURCE, x), (RESULT, y)])
 
     return for_threads(WEIGHT * math.prod(result) * math.prod(of.size), make)
 

@@ -204,7 +204,7 @@ def _named(library: Library, description: Handle) -> str:
     return (said.value or b"").decode()
 
 
-def assembled(
+def assemble(
     library: Library, description: Handle, given: Sequence[tuple[int, Handle]], lasting: Collection[int] = ()
 ) -> Primitive:
     """The primitive of a description, of arrays in their own order: number and descriptor; the last is the result.
@@ -347,7 +347,7 @@ def _convolved(of: Convolution, kind: str, lasting: tuple[int, ...], after: tupl
             )  # fmt: skip
             description = Handle(library, "primitive_desc", made)
         *operands, result = [(number, plain[name]) for number, name in ARGUMENTS[kind]]
-        return assembled(library, description, [*operands, *others, result], lasting)
+        return assemble(library, description, [*operands, *others, result], lasting)
 
     return for_threads(of.flops, make)
 
@@ -428,7 +428,7 @@ def _product(of: Product, lasting: tuple[int, ...], after: tuple[After, ...], co
         attribute = attributes(library, done)
         made = library.made("matmul_primitive_desc_create", library.engine, a, wanted, None, out, attribute)
         given = [(SOURCE, a), (WEIGHTS, b), *others, (RESULT, out)]
-        return assembled(library, Handle(library, "primitive_desc", made), given, lasting)
+        return assemble(library, Handle(library, "primitive_desc", made), given, lasting)
 
     return for_threads(of.flops, make)
 

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from nnc_func.device.onednn.handles import Handle, attributes, strided
 from nnc_func.device.onednn.library import Library, present, threads
-from nnc_func.device.onednn.primitives import ALIKE, RESULT, SOURCE, Primitive, assembled, for_threads
+from nnc_func.device.onednn.primitives import ALIKE, RESULT, SOURCE, Primitive, assemble, for_threads
 
 WEIGHT = 40  # an element takes as long as so many FLOPs of a convolution
 
@@ -18,7 +18,7 @@ def _reorder(shape: tuple[int, ...], source: tuple[int, ...], target: tuple[int,
         one, other = (strided(library, shape, strides) for strides in (source, target))
         engine = library.engine
         made = library.made("reorder_primitive_desc_create", one, engine, other, engine, attributes(library))
-        return assembled(library, Handle(library, "primitive_desc", made), [(SOURCE, one), (RESULT, other)])
+        return assemble(library, Handle(library, "primitive_desc", made), [(SOURCE, one), (RESULT, other)])
 
     return for_threads(WEIGHT * math.prod(shape), make)
 

@@ -84,7 +84,7 @@ class ArrayDevice(Layer):
         """What plans with kernels of a library depend on besides: its version, instruction sets, threads."""
         return ""
 
-    def told(self, array: Any, owner: Hashable, version: Hashable) -> None:
+    def note_version(self, array: Any, owner: Hashable, version: Hashable) -> None:
         """Hear of which version of its owner's the elements of an array are that kernels put into order once."""
 
     @property

@@ -368,7 +368,7 @@ class Recording:
 # --- in threads, and in traces ----------------------------------------------------------------------------
 
 
-class Paused:
+class Pause:
     """While it is open nothing is recorded there in this thread; it may be opened again, and within itself.
 
     Examples

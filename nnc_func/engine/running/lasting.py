@@ -43,5 +43,5 @@ class Lasting:
         """Tell the device of the version that there is now, unless it knows."""
         version = self.variable.version
         if version != self.version:
-            self._device.told(self.variable.array, self.variable.serial, version)
+            self._device.note_version(self.variable.array, self.variable.serial, version)
             self.version = version

@@ -20,7 +20,7 @@ from nnc_func.errors import ShapeError
 from nnc_func.facets import layouts, shapes
 from nnc_func.facets.derivatives import NOT_DIFFERENTIABLE
 from nnc_func.facets.kernels import Kernel, reference
-from nnc_func.facets.layouts import NCHW, NHWC
+from nnc_func.facets.layouts import CHANNELS_INNERMOST, NCHW, NHWC
 from nnc_func.facets.onnx import windows as onnx_windows
 from nnc_func.facets.samples import Samples
 from nnc_func.facets.views import Cost
@@ -33,7 +33,7 @@ from nnc_func.graph.ops.library_fused import blockwise
 from nnc_func.graph.ops.lowering import call_lowered, lowered
 from nnc_func.op import operator
 
-CHANNELS_INNERMOST = {NHWC: None, NCHW: (0, 2, 3, 1)}  # the layout of images of a data format
+LAYOUTS = {NHWC: None, NCHW: CHANNELS_INNERMOST}  # of images of a data format, channels innermost
 _CONV = conv2d.dtype
 
 
@@ -78,7 +78,7 @@ _CUPY = next(k for k in conv2d.kernels if k.namespaces == frozenset({"cupy"}))
 def accepts(avals: Any, *, body: Body, data_format: str, **params: Any) -> bool:
     """Whether it is computed in blocks: floating images whose channels are innermost in memory."""
     x = avals[0]
-    if getattr(x, "layout", None) != CHANNELS_INNERMOST[data_format]:
+    if getattr(x, "layout", None) != LAYOUTS[data_format]:
         return False
     given = tuple(a.dtype for a in (x, *avals[2:]))
     fits = conv_rows.fits(avals, data_format=data_format, **params)
@@ -96,7 +96,7 @@ def _lowered_after(body: Body, dtype: Any, others: Any) -> Any:
 def _finishes(avals: Any, *, body: Body, data_format: str, **params: Any) -> bool:
     """Whether the result of the body is of the images' dtype, and their channels are innermost in memory."""
     x = avals[0]
-    if getattr(x, "layout", None) != CHANNELS_INNERMOST[data_format]:
+    if getattr(x, "layout", None) != LAYOUTS[data_format]:
         return False
     return bool(dtypes_in(body, tuple(a.dtype for a in (x, *avals[2:])))[-1] == x.dtype)
 

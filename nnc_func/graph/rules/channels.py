@@ -8,13 +8,12 @@ from __future__ import annotations
 from typing import Any
 
 from nnc_func.facets import layouts
-from nnc_func.facets.layouts import NCHW
+from nnc_func.facets.layouts import CHANNELS_INNERMOST, NCHW
 from nnc_func.graph.node import Node, Value
 from nnc_func.graph.ops import CATALOGUE as OPS
 from nnc_func.graph.rules.rule import ROUNDING, whole_graph
 from nnc_func.graph.rules.substituting import now
 
-INNERMOST = (0, 2, 3, 1)  # images of the format NCHW, channels innermost in memory
 FEW = 4  # convolutions, at least; and one for each relayout, which reads and writes all images
 
 conv2d, relayout, concat = OPS["conv2d"], OPS["relayout"], OPS["concat"]
@@ -55,12 +54,12 @@ class _Laying:
         """The node on what its operands have become."""
         args = tuple(now(self.done, a) for a in node.args)
         if node.op in CONVOLUTIONS and self._is_laid(node, args):
-            self.convolutions += node.args[0].aval.layout != INNERMOST
-            args = (self.ordered(args[0], INNERMOST), *args[1:])
+            self.convolutions += node.args[0].aval.layout != CHANNELS_INNERMOST
+            args = (self.ordered(args[0], CHANNELS_INNERMOST), *args[1:])
         elif node.op.layout in (layouts.common, layouts.shared) and not node.op.multi_result:
             full = {a for a in args if node.op is concat or a.aval.shape == node.aval.shape}
-            if any(a.aval.layout == INNERMOST for a in full):
-                args = tuple(self.ordered(a, INNERMOST) if a in full else a for a in args)
+            if any(a.aval.layout == CHANNELS_INNERMOST for a in full):
+                args = tuple(self.ordered(a, CHANNELS_INNERMOST) if a in full else a for a in args)
         elif node.op not in POOLS and node.op not in READERS:
             args = tuple(self.ordered(a, b.aval.layout) for a, b in zip(args, node.args, strict=True))
         if args == node.args:
@@ -74,7 +73,7 @@ class _Laying:
         if node.params["data_format"] != NCHW:
             return False
         x, w = (a.aval for a in args)
-        kernel = self.builder.kernel(node.op, (x.having(layout=INNERMOST), w), node.items)
+        kernel = self.builder.kernel(node.op, (x.having(layout=CHANNELS_INNERMOST), w), node.items)
         return kernel is not None and kernel.layouts is not None
 
 
