@@ -129,6 +129,20 @@ class Kernel:
         return self.infallible and (self.ufunc is not None or self.into is not None)
 
 
+@frozen
+class Operand:
+    """Of an array what a kernel's scratch and cost, and whether it accepts, depend on, where there is no aval of it.
+
+    Examples
+    --------
+    >>> ufunc("exp").accepts((Operand((2, 3), "float32"),))
+    True
+    """
+
+    shape: tuple[int, ...]
+    dtype: Any
+
+
 def private_bytes(kernel: Kernel, args: tuple[Any, ...], results: tuple[Any, ...], params: dict[str, Any]) -> int:
     """The bytes that a kernel takes for itself while it runs, beyond operands, results and scratch.
 

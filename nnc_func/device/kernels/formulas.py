@@ -207,7 +207,7 @@ class _Recording:
                     placed.append((False, 1 + homes[each.number] if each.number else 0))
                 else:
                     placed.append((True, len(constants)))
-                    constants.append(_held(each, operands))
+                    constants.append(_as_array(each, operands))
             calls.append((function, placed, target))
         first = 1 + len(registers)
         made = [
@@ -225,7 +225,7 @@ def _sample(value: Any) -> Any:
     return value.sample if isinstance(value, _Value) else value
 
 
-def _held(number: Any, operands: Sequence[Any]) -> Any:
+def _as_array(number: Any, operands: Sequence[Any]) -> Any:
     """A number as NumPy takes it in least time: an array of the dtype that it has beside the values."""
     if isinstance(number, np.generic):
         return np.asarray(number)

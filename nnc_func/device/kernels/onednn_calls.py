@@ -13,24 +13,12 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from attrs import frozen
+
+from nnc_func.facets.kernels import Operand
 
 KEPT = 1024  # calls that are not alike, remembered by each thread
 MOST = 1 << 26  # bytes of scratch memory beyond which a call is bound for itself
 ALIGNMENT = 64
-
-
-@frozen
-class _Facts:
-    """What kernels are bound for, of an array."""
-
-    shape: tuple[int, ...]
-    dtype: Any
-
-    @property
-    def ndim(self) -> int:
-        """Number of axes."""
-        return len(self.shape)
 
 
 class _Known(threading.local):
@@ -90,7 +78,7 @@ def call(bound_of: Any, scratch_of: Any, setting: Any, arrays: tuple[Any, ...], 
 def _made(
     known: _Known, key: Any, bound_of: Any, scratch_of: Any, arrays: tuple[Any, ...], params: dict[str, Any]
 ) -> Callable[..., None]:
-    avals = tuple([_Facts(a.shape, a.dtype) for a in arrays])  # no array is kept
+    avals = tuple([Operand(a.shape, a.dtype) for a in arrays])  # no array is kept
     wanted = scratch_of(avals[:-1], **params)
     of = bound_of(avals, **params)
     if known.is_busy or sum(math.prod(shape) * dtype.itemsize for shape, dtype in wanted) > MOST:

@@ -8,23 +8,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from attrs import evolve, frozen
+from attrs import evolve
 
 from nnc_func.device.kernels.linalg import Arrays, Scratch
-from nnc_func.facets.kernels import Kernel
+from nnc_func.facets.kernels import Kernel, Operand
 from nnc_func.facets.layouts import NCHW, NHWC, ROW_MAJOR
 from nnc_func.facets.views import Cost
 
 TO = {NHWC: (0, 3, 1, 2), NCHW: (0, 2, 3, 1)}  # data format to the axes of the other one
 OTHER = {NHWC: NCHW, NCHW: NHWC}
-
-
-@frozen
-class Shown:
-    """What a kernel's scratch and cost, and whether it accepts, depend on."""
-
-    shape: tuple[int, ...]
-    dtype: Any
 
 
 def reordered(kernel: Kernel, images: tuple[bool, ...]) -> Kernel:
@@ -55,7 +47,7 @@ def reordered(kernel: Kernel, images: tuple[bool, ...]) -> Kernel:
 
     def shown(avals: Arrays, data_format: str) -> Arrays:
         return tuple(
-            Shown(_permuted(a.shape, data_format) if it else a.shape, a.dtype)
+            Operand(_permuted(a.shape, data_format) if it else a.shape, a.dtype)
             for a, it in zip(avals, images[:-1], strict=True)
         )
 

@@ -178,7 +178,7 @@ def _clip(xp: Any, x: Any, *, min: Any, max: Any) -> Any:
     return out if max is None else xp.minimum(out, xp.asarray(max, dtype=out.dtype))
 
 
-def _held(dtype: Any, low: Any, high: Any) -> tuple[Any, Any]:
+def _in_dtype(dtype: Any, low: Any, high: Any) -> tuple[Any, Any]:
     """The bounds in a dtype; without one, infinity."""
     return dtype.type(-np.inf if low is None else low), dtype.type(np.inf if high is None else high)
 
@@ -186,7 +186,7 @@ def _held(dtype: Any, low: Any, high: Any) -> tuple[Any, Any]:
 def _clip_into(xp: Any, arrays: Arrays, outs: Arrays, scratch: Arrays, *, min: Any, max: Any) -> None:
     (x,), (out,) = arrays, outs
     if xp is np and x.dtype == out.dtype and x.dtype.kind == "f" and not min is max is None:
-        x.clip(*_held(x.dtype, min, max), out)  # `maximum` of a run and a number is slow
+        x.clip(*_in_dtype(x.dtype, min, max), out)  # `maximum` of a run and a number is slow
         return
     if min is not None:
         xp.maximum(x, min, out=out)

@@ -19,9 +19,7 @@ FEW = 4  # convolutions, at least; and one for each relayout, which reads and wr
 conv2d, relayout, concat = OPS["conv2d"], OPS["relayout"], OPS["concat"]
 CONVOLUTIONS = frozenset((conv2d, OPS["conv2d_input_gradient"]))  # the second one is a transposed one, too
 POOLS = frozenset((OPS["max_pool2d"], OPS["average_pool2d"]))
-READERS = frozenset(
-    (OPS["mean"], OPS["sum"], OPS["max"], OPS["min"])
-)  # their kernels read any order, and make little of much
+READERS = frozenset([OPS[n] for n in ("mean", "sum", "max", "min")])  # read any order, and make little of much
 
 
 class _Laying:
