@@ -12,6 +12,7 @@ from nnc_func.errors import LayerError, check_function
 
 if TYPE_CHECKING:
     from nnc_func.engine.dynamic.live import Live
+    from nnc_func.engine.dynamic.replay.replay import Replays
     from nnc_func.graph.graph import ComputationGraph
     from nnc_func.graph.tensors.tensor import Tensor
 
@@ -89,7 +90,10 @@ class Derivatives:
         from nnc_func.autodiff.values import gradients
 
         self._recording("gradients of values")
-        return gradients(self, ys, xs, cotangents, into)
+        replay = getattr(self, "_replay", None)
+        return (
+            gradients(self, ys, xs, cotangents, into) if replay is None else replay.gradients(ys, xs, cotangents, into)
+        )
 
     def trace(self, *ys: Tensor) -> ComputationGraph:
         """On a dynamic stack, the graph behind values: it prints, draws, exports, and compiles on any other stack.
@@ -127,7 +131,25 @@ class Derivatives:
         """
         from nnc_func.engine.dynamic.live import live
 
-        return live(self._recording("what is alive"))
+        recording, replay = self._recording("what is alive"), getattr(self, "_replay", None)
+        if replay is not None:
+            replay.flush()
+        return live(recording)
+
+    @property
+    def replays(self) -> Replays:
+        """On a dynamic stack that replays, what it has replayed, in numbers.
+
+        Raises
+        ------
+        LayerError
+            It does not.
+        """
+        replay = getattr(self, "_replay", None)
+        if replay is None:
+            raise LayerError("nothing is replayed here: compute on nnc.dynamic(replay_after=3)")
+        found: Replays = replay.replays
+        return found
 
     def no_grad(self) -> AbstractContextManager[None]:
         """While it is open a dynamic stack records nothing in this thread; on others nothing is recorded anyway.

@@ -23,6 +23,7 @@ from nnc_func.aval import Aval
 from nnc_func.body import Body
 from nnc_func.engine.dynamic.paths import Path, array_of, path_between
 from nnc_func.engine.dynamic.records import Recorded
+from nnc_func.engine.dynamic.replay.replay import Replay
 from nnc_func.engine.running.program import Program
 from nnc_func.errors import DerivativeError
 from nnc_func.facets.derivatives import OfBodies, Refusal
@@ -78,7 +79,7 @@ def gradients(
     into: Sequence[Any] | None = None,
 ) -> tuple[Tensor, ...]:
     """The gradients of values with respect to values that they were made of; see `Derivatives.gradients`."""
-    recording, aval = stack.engine.recording, stack.engine.recording.aval
+    recording = stack.engine.recording
     found = [_recorded(stack, y, "y") for y in listed(ys, "ys")]
     bottoms = [_recorded(stack, x, "x") for x in listed(xs, "xs")]
     flowing = _given(stack, cotangents, ys, "a cotangent", "value")
@@ -90,8 +91,27 @@ def gradients(
         raise DerivativeError(
             "gradients of complex values want cotangents: say cotangents=[...], or take ops.real or ops.imag of them"
         )
-    path, sources = path_between([y.record for y in tops], [x.record for x in bottoms])
+    pull, sources = _pull(stack, tops, bottoms, flowing, totals)
     beside = [c for c in (*(flowing or ()), *(totals or ())) if c is not None]
+    results = iter(_run(recording, pull, [*sources, *beside]))
+    zeros = stack.autodiff.functions.zeros_like
+    return tuple([
+        Tensor(stack, next(results) if flows else zeros(x.array) if totals is None or totals[n] is None else totals[n])
+        for n, (x, flows) in enumerate(zip(bottoms, pull.flows, strict=True))
+    ])  # fmt: skip
+
+
+def pulled(stack: Any, ys: Sequence[Tensor], xs: Sequence[Tensor]) -> tuple[Pull, list[Any]]:
+    """How gradients flow from values to others that they were made of, and the values that it is about, by number."""
+    tops = [y for y in (_recorded(stack, y, "y") for y in ys) if y is not None]
+    return _pull(stack, tops, [_recorded(stack, x, "x") for x in xs], None, None)
+
+
+def _pull(
+    stack: Any, tops: Sequence[Recorded], bottoms: Sequence[Recorded], flowing: Any, totals: Any
+) -> tuple[Pull, list[Any]]:
+    recording, aval = stack.engine.recording, stack.engine.recording.aval
+    path, sources = path_between([y.record for y in tops], [x.record for x in bottoms])
     key = (path.key, _kinds(recording, flowing), _kinds(recording, totals))
     known = stack.engine.pulls
     pull = known.get(key)
@@ -104,12 +124,7 @@ def gradients(
     else:
         with suppress(KeyError):  # another thread was faster to forget it
             known.move_to_end(key)
-    results = iter(_run(recording, pull, [*sources, *beside]))
-    zeros = stack.autodiff.functions.zeros_like
-    return tuple([
-        Tensor(stack, next(results) if flows else zeros(x.array) if totals is None or totals[n] is None else totals[n])
-        for n, (x, flows) in enumerate(zip(bottoms, pull.flows, strict=True))
-    ])  # fmt: skip
+    return pull, sources
 
 
 def _recorded(stack: Any, tensor: Any, what: str) -> Any:
@@ -282,6 +297,11 @@ class _Writing:
         if isinstance(program, Program):
             program.arenas = self.stack.engine.arenas
         return Pull(program, feeds, flows, body, arrays)
+
+
+def replaying(stack: Any, after: int) -> Replay:
+    """What stands before the operators of a stack that replays them after so many times."""
+    return Replay(stack, stack.bind, after, gradients, pulled)
 
 
 def trace(stack: Any, *ys: Tensor) -> ComputationGraph:

@@ -18,6 +18,12 @@ def alignment(engine: Any, attribute: Any, value: Any) -> None:
         raise PlanError(f"alignment is a power of two, in bytes (64 is usual), given {value!r}")
 
 
+def replay_after(engine: Any, attribute: Any, value: Any) -> None:
+    """None, or how often a sequence occurs before it is replayed: once at the least."""
+    if value is not None and (type(value) is not int or value < 1):
+        raise PlanError(f"replay_after is None, or a number from 1 on (3 is usual), given {value!r}")
+
+
 def streams(engine: Any, attribute: Any, value: Any) -> None:
     """How many there are: an integer, which a bool is not meant as."""
     if type(value) is not int or value < 1:

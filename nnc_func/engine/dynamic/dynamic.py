@@ -10,6 +10,7 @@ from weakref import WeakValueDictionary
 from attrs import Factory, field
 
 from nnc_func.device.shared.dispatch import Dispatch
+from nnc_func.engine import settings
 from nnc_func.engine.dynamic.quick import mentions, short_way
 from nnc_func.engine.dynamic.records import Recorded, Recording, meet
 from nnc_func.engine.eager_dispatch import changes_nodes, eager_dispatch
@@ -53,6 +54,8 @@ class Dynamic(Lazy[A]):
         What is recorded, and what is alive of it.
     pulls
         How gradients of values flow, by the structure of what is recorded between them.
+    replay_after
+        How often operators come one after another before they are replayed as a program; None: never.
     arenas
         The memory that all these run in: as much as the largest takes, for each call that runs at a time.
 
@@ -66,6 +69,7 @@ class Dynamic(Lazy[A]):
     (9.0, 6.0)
     """
 
+    replay_after: int | None = field(default=None, validator=settings.replay_after)
     shape: ShapeSignature[A] = opens("graph.optimiser.operator.symbol.shape")
     recording: Recording = field(init=False, eq=False, repr=False, default=Factory(_recording_of, takes_self=True))
     pulls: OrderedDict[Any, Any] = field(init=False, factory=OrderedDict, eq=False, repr=False)

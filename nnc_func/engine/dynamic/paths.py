@@ -62,7 +62,7 @@ def path_between(ys: Sequence[Record], xs: Sequence[Record]) -> tuple[Path, list
     """
     numbers = _Numbers()
     moving = {*xs}
-    for record, application in _above(ys, min(map(attrgetter("serial"), xs), default=0)):
+    for record, application in above(ys, min(map(attrgetter("serial"), xs), default=0)):
         for x in application[1]:
             if type(x) is Record and x in moving:
                 if _flows(record, application[0]):
@@ -74,7 +74,7 @@ def path_between(ys: Sequence[Record], xs: Sequence[Record]) -> tuple[Path, list
     return Path(tuple(numbers.steps), tops, bottoms, (*numbers.key, tops, bottoms)), numbers.sources
 
 
-def _above(ys: Sequence[Record], lowest: int) -> list[tuple[Record, Any]]:
+def above(ys: Sequence[Record], lowest: int) -> list[tuple[Record, Any]]:
     """The records that some are made of, and their applications, operands first; none that is older than the lowest."""
     found: dict[Record, Any] = {}
     waiting, seen = [*ys], {*ys}

@@ -184,8 +184,10 @@ class Recording:
 
         They are recorded, unless nothing is.
         """
-        if not self.is_on:
-            return found
+        return self.enter(op, operands, params, found) if self.is_on else found
+
+    def enter(self, op: Op, operands: tuple[Any, ...], params: Any, found: Any) -> Any:
+        """As `made`, whether or not anything is recorded now."""
         if not op.multi_result:
             return self.record((op, operands, params), found, operands)
         whole = self.record((op, operands, params), found, operands).record  # which nobody holds
@@ -395,6 +397,26 @@ class Pause:
         with suppress(ValueError):  # a generator that is closed in another thread has left nothing open there
             left.remove(self._recording)
         _paused.set(tuple(left))
+
+
+@contextmanager
+def as_it_was(recording: Recording, is_on: bool) -> Iterator[None]:
+    """While it is open operators are recorded there in this thread, or are not, as when they were applied.
+
+    Examples
+    --------
+    >>> import nnc_func as nnc
+    >>> stack = nnc.dynamic()
+    >>> with stack.no_grad(), as_it_was(stack.engine.recording, True):
+    ...     stack.engine.recording.is_on
+    True
+    """
+    others = [each for each in _paused.get() if each is not recording]
+    mark = _paused.set(tuple(others) if is_on else (*others, recording))
+    try:
+        yield
+    finally:
+        _paused.reset(mark)
 
 
 @contextmanager
