@@ -1,4 +1,4 @@
-"""Lists that have tensors among their elements, as tensors: beside each other along new axes, so that gradients flow."""
+"""Lists that have tensors among their elements, as tensors: beside each other along new axes; gradients flow."""
 
 from __future__ import annotations
 
