@@ -101,6 +101,8 @@ class Tensor(Methods):
         if type(hold) is Promise:
             return hold.aval.shape  # type: ignore[no-any-return]
         value = self.value
+        if type(value) is np.ndarray:
+            return value.shape  # type: ignore[no-any-return]
         return value.aval.shape if type(value) in _WITH_AVAL else self.stack.aval(self).shape  # type: ignore[no-any-return]
 
     @property
