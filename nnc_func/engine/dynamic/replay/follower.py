@@ -48,6 +48,49 @@ class Follower:
 
     # --- what comes -------------------------------------------------------------------------------------------
 
+    def usual(self, op: Any, args: tuple[Any, ...], items: Any, site: int) -> Any:
+        """What an operator gives, if it is what came next the last time, and has one result; else None.
+
+        This is `step` on the hot path: operands are compared with those that there were, and nothing is made.
+        """
+        with self._lock:
+            sequence = self.sequence
+            found = sequence.place.likely
+            if found is None or found.op is not op or found.site != site or found.items is not items:
+                return None
+            operands, paused = found.operands, paused_here()
+            if not sequence.is_deferred or self._is_busy or len(operands) != len(args) or found.depth >= LONGEST:
+                return None
+            if found.records is not (not paused or self._recording not in paused):
+                return None
+            for a, n in zip(args, operands, strict=True):
+                if type(a) is not Tensor:
+                    if type(n) is int or n[0] is not type(a) or n[1] != a or not a:  # zeros differ by their sign
+                        return None
+                    continue
+                h = a.hold
+                if type(h) is Promise:
+                    if h.sequence is sequence:
+                        if h.index != n:
+                            return None
+                        continue
+                    if not hasattr(h, "value"):
+                        return None
+                    v = h.value
+                else:
+                    v = a.value
+                    if type(v) is Variable:
+                        v = self._recording.of(v)
+                if type(n) is not int or n >= 0 or a.stack is not self._stack or sequence.inputs[-1 - n] is not v:
+                    return None
+            its = _blank(Promise)
+            its.sequence, its.index, its.aval = sequence, found.first, found.avals[0]
+            sequence.promises.append(its)
+            sequence.place = found
+        tensor = _blank(Tensor)
+        tensor.stack, tensor.hold = self._stack, its
+        return tensor
+
     def step(self, op: Any, args: tuple[Any, ...], params: Any, items: Any, site: Any, own: Any) -> Any:
         """What an operator gives, or gradients of values; UNKNOWN where it is not to be part of a sequence.
 
@@ -81,20 +124,6 @@ class Follower:
             operands = self._operands(sequence, args, own, new)
             if operands is None:
                 return UNKNOWN
-            found = place.likely  # the usual way, without a key
-            if (
-                found is not None
-                and found.op is op
-                and found.items is items
-                and found.site == site
-                and found.operands == operands
-                and found.records is is_on
-                and not new
-                and sequence.is_deferred
-                and found.count >= self._replay.after
-            ):
-                sequence.place = found
-                return self._promised(sequence, found)
             slopes = type(op) is Gradients
             fits = not slopes or self._fits(op, args, sequence, new)
             key = (op, site, is_on, fits, op.key(items) if items else (), *operands, *map(_kind, new))
@@ -104,7 +133,9 @@ class Follower:
             if sequence.is_deferred:
                 if found is not None and fits and found.count >= self._replay.after:
                     sequence.add(new)
-                    sequence.place = place.likely = found
+                    sequence.place = found
+                    if not new and not op.multi_result:
+                        place.likely = found
                     return self._promised(sequence, found)
                 if sequence.promises:
                     self._replay.count("divergences")

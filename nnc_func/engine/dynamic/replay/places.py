@@ -32,7 +32,7 @@ class Place:
     ends
         How often a sequence ended here that was computed at once.
     nexts, likely
-        What came next, by key; what came last, of what was promised.
+        What came next, by key; what was promised last, if it was one result, of what was there before.
     loops
         From the first gradients on, the operators and lines that were before them: where one of these comes again,
         a sequence begins anew. None before.

@@ -118,7 +118,11 @@ class Replay:
                 items = op.canonical(params)
             except NncError:
                 return self._below(op, *args, **params)
-        found = self._here.mine.step(op, args, params, items, innermost(), own)
+        mine, site = self._here.mine, innermost()
+        found = mine.usual(op, args, items, site)
+        if found is not None:
+            return found
+        found = mine.step(op, args, params, items, site, own)
         return self._below(op, *args, **params) if found is UNKNOWN else found
 
     def gradients(self, ys: Any, xs: Any, cotangents: Any, into: Any) -> Any:
