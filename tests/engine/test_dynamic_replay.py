@@ -15,6 +15,7 @@ from attrs import evolve
 
 import nnc_func as nnc
 from nnc_func import nn
+from nnc_func.engine.dynamic.replay import follower
 from nnc_func.errors import LayerError, NncError, PlanError, ShapeError
 from nnc_func.facets.machine import CORE
 from nnc_func.graph.tensors.promise import Promise
@@ -318,6 +319,46 @@ def test_threads_follow_what_they_do_themselves(stack: nnc.Stack) -> None:
     assert not failed, failed
     for one, other in given:  # those who promised are gone
         assert abs(one.item() - other.item()) < 1e-12
+
+
+def test_threads_that_are_gone_leave_nothing(collector_off: None, stack: nnc.Stack) -> None:
+    x, kept = stack.variable("x", np.ones(4)), list[Any]()
+
+    def work() -> None:
+        for _ in range(5):
+            y = stack.ops.sin(x) * 2
+            assert y.shape == (4,)
+            y.numpy()
+        kept.append(stack.ops.sin(x) * 3)
+        y = stack.ops.sin(x) * 2  # which nobody looks at
+
+    def threads(count: int) -> None:
+        for _ in range(count):
+            thread = threading.Thread(target=work)
+            thread.start()
+            thread.join()
+
+    threads(3)
+    before = len(gc.get_objects())
+    threads(20)
+    for each in kept:
+        np.testing.assert_allclose(each.numpy(), 3 * np.sin(1))
+    kept.clear()
+    assert len(gc.get_objects()) - before < 200
+    assert sum(len(arena.leases) for arena in stack.engine.arenas.arenas) == 0
+
+
+def test_what_has_occurred_is_forgotten_once_it_is_much(stack: nnc.Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(follower, "REMEMBERED", 30)
+    monkeypatch.setattr(follower, "LONGEST", 20)
+    x = stack.variable("x", 2.0)
+    for turn in range(40):
+        y = x * 1.0
+        for n in range(3 + turn // 10 * 8):  # the last ones are longer than a sequence
+            y = y + float(n)
+        assert y.item() == 2 + sum(range(3 + turn // 10 * 8))
+    assert stack.replays.programs > 2
+    assert stack._replay._here.mine._size <= 30 + 20
 
 
 def test_a_finaliser_may_look_at_any_time(stack: nnc.Stack) -> None:

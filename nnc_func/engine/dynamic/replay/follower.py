@@ -43,8 +43,8 @@ class Follower:
         self._lock = threading.RLock()  # a finaliser may come in while it is held
         self._is_busy = False  # with what it computes
         self._programs: OrderedDict[Any, Written] = OrderedDict()
-        self._forget()
-        self.sequence = Sequence(self, self.root)
+        self.root, self._size = Place(None, None, None), 0
+        self.sequence: Any = Sequence(self, self.root)
 
     # --- what comes -------------------------------------------------------------------------------------------
 
@@ -323,7 +323,14 @@ class Follower:
         for gone in self._programs.values():
             self._stack.engine.arenas.forget(gone.program)
         self._programs.clear()
+        self.root.forget()
         self.root, self._size = Place(None, None, None), 0
+
+    def leave(self) -> None:
+        """Keep what was promised, and forget the rest: the thread is gone. Nothing is left that refers to itself."""
+        self.end()
+        self._forget()
+        self.sequence = None
 
 
 _blank: Any = object.__new__

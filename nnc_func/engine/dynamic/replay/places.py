@@ -71,6 +71,14 @@ class Place:
             at = at.up
         return found[::-1]
 
+    def forget(self) -> None:
+        """Let go of what came next, of which each refers to what was before."""
+        waiting = [self]
+        while waiting:
+            place = waiting.pop()
+            waiting += place.nexts.values()
+            place.nexts, place.likely, place.fits = {}, None, {}
+
 
 class Gradients:
     """Stands for an operator where gradients were asked for: of so many ys, then of xs.

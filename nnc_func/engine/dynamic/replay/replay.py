@@ -163,4 +163,4 @@ class _Last:
 
     def __del__(self) -> None:
         if not sys.is_finalizing():
-            self._follower.end()
+            self._follower.leave()
