@@ -16,6 +16,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from hashlib import blake2b
 from heapq import heappop, heappush, heapreplace
+from struct import pack
 from threading import Lock, get_ident
 from time import perf_counter
 from typing import Any
@@ -26,6 +27,7 @@ from attrs import frozen
 
 from nnc_func.body import is_pure
 from nnc_func.device.shared.host import HOST
+from nnc_func.device.shared.namespace import SCALARS
 from nnc_func.engine.running.program import Program
 from nnc_func.errors import NncError, PlanError
 from nnc_func.graph.leaves import LEAVES
@@ -223,7 +225,7 @@ class Memo:
             found = known.get(id(x))
             if found is not None and found() is x:
                 parts.append(found.identity)
-            elif isinstance(x, (bool, int, float, complex)) and not isinstance(x, np.generic):
+            elif type(x) in SCALARS:
                 parts.append(_of_number(x))
             elif isinstance(x, HOST):
                 is_lasting = is_lasting and isinstance(x, np.generic)
@@ -427,7 +429,8 @@ def _own() -> bytes:
 
 def _of_number(x: Any) -> bytes:
     """Of a number by type and bits: 1, 1.0 and True differ, and 0.0 and -0.0."""
-    return blake2b(f"{type(x).__name__} {x!r}".encode(), digest_size=IDENTITY, person=b"number").digest()
+    bits = repr(x).encode() if isinstance(x, int) else pack("<2d", x.real, x.imag)
+    return blake2b(type(x).__name__.encode() + b" " + bits, digest_size=IDENTITY, person=b"number").digest()
 
 
 def _of_elements(array: Any) -> bytes:
