@@ -122,7 +122,8 @@ def test_views_are_not_kept_and_what_is_made_of_them_is_found() -> None:
 def test_parameters_and_numbers_are_compared_by_type_and_bits() -> None:
     stack = fresh()
     x = stack.asarray(np.arange(3))
-    for number in (1, 1.0, True, 0.0, -0.0, 2**40, float("nan"), -float("nan"), 1 + 0j, np.float32(1), np.float64(1), np.int8(1)):
+    nan = float("nan")
+    for number in (1, 1.0, True, 0.0, -0.0, 2**40, nan, -nan, 1 + 0j, np.float32(1), np.float64(1), np.int8(1)):
         value, hits, misses = found(stack, lambda number=number: x * number)
         assert (hits, misses) == (0, 1)
         plain = nnc.eager().asarray(np.arange(3)) * number

@@ -282,7 +282,7 @@ def _by_kind(rows: Sequence[Row]) -> str:
 # Colours are those of the page around, thinned: what is shown in a notebook knows not whether that is dark.
 _STYLE = """
 .nnc-live { font-size: 12px; line-height: 1.45; } .nnc-live p { margin: .3em 0; }
-.nnc-live table { border-collapse: collapse; margin: .4em 0; }
+.nnc-live table { border-collapse: collapse; font-size: inherit; margin: .4em 0; }
 .nnc-live th, .nnc-live td { text-align: left; vertical-align: top; padding: 2px 10px 2px 0; color: inherit;
   background: none; border: 0; border-bottom: 1px solid rgba(128, 128, 128, .35); }
 .nnc-live th.number, .nnc-live td.number { text-align: right; } .nnc-live .faint, .nnc-live small { opacity: .7; }
