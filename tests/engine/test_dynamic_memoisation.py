@@ -19,8 +19,12 @@ from hypothesis import strategies as st
 import nnc_func as nnc
 from nnc_func.engine.dynamic.memoisation import ENTRY, USUAL, Memo
 from nnc_func.errors import LayerError, NumericsError, PlanError
+from nnc_func.facets import dtypes, shapes
+from nnc_func.facets.derivatives import NOT_DIFFERENTIABLE
+from nnc_func.facets.kernels import reference
 from nnc_func.facets.machine import CORE
 from nnc_func.layer import PassThrough, layer
+from nnc_func.op import operator
 from nnc_func.testing import strategies
 from nnc_func.testing.agreement import apply_at_once, follow
 from nnc_func.testing.program import Program
@@ -194,6 +198,33 @@ def test_a_callers_array_may_change_at_any_time(size: int, name: str) -> None:
         np.testing.assert_array_equal(z.numpy(), np.sin(wanted))
 
 
+@operator(
+    shape=shapes.same,
+    dtype=dtypes.first,
+    derivative=NOT_DIFFERENTIABLE("it is for tests"),
+    kernels=reference(lambda xp, x: x[::-1]),
+)
+def backwards(x: Any, /) -> Any:
+    """The elements the other way round; its kernel gives a view, and does not say so."""
+
+
+@pytest.mark.parametrize("name", ["backwards", "real", "imag", "split", "flip", "conj", "cast", "stop_gradient"])
+def test_what_shows_a_callers_array_is_not_kept(name: str) -> None:
+    stack = fresh()
+    stack = stack.swap(type=stack.type.with_ops(backwards))
+    params = {"split": {"sections": (2, 2), "axis": 0}, "cast": {"dtype": "complex128"}}.get(name, {})
+
+    def applied(array: Any) -> Any:
+        result = getattr(stack.ops, name)(array, **params)
+        return (result[0] if isinstance(result, tuple) else result).numpy().tolist()
+
+    numbers = np.array([1 + 2j, 3 - 4j, 5 + 6j, 7 - 8j])
+    first = numbers.copy()
+    wanted = applied(first)
+    first[:] = 100 + 100j
+    assert applied(numbers) == wanted
+
+
 def test_what_is_written_into_a_tensor_leaves_what_is_kept() -> None:
     stack = fresh()
     x = stack.variable("x", [1.0, 2.0])
@@ -223,15 +254,23 @@ def test_what_is_given_up_to_a_program_is_not_what_is_kept() -> None:
 
 
 def test_memory_that_a_program_gives_again_is_not_taken_for_what_it_was() -> None:
-    stack = fresh(memoise=0)  # nothing is kept, identities are known all the same
+    stack = fresh(5000)  # sums are kept, and not what they are of
     f = stack.jit(lambda a: a + 1)
-    first, second = stack.asarray(LARGE), stack.asarray(LARGE * 2)
-    for _ in range(4):
-        for x, wanted in ((first, LARGE + 1), (second, LARGE * 2 + 1)):
-            np.testing.assert_array_equal(stack.ops.sin(f(x)).numpy(), np.sin(wanted))
+    tensors = [stack.asarray(LARGE * k) for k in range(4)]
+    for _ in range(2):
+        for k, x in enumerate(tensors):
+            np.testing.assert_allclose(stack.ops.sum(f(x)).item(), (LARGE * k + 1).sum())
             raw = f.program(x)(stack_array(x))
-            np.testing.assert_array_equal(stack.ops.sin(raw).numpy(), np.sin(wanted))
+            np.testing.assert_allclose(stack.ops.sum(raw).item(), (LARGE * k + 1).sum())
             del raw
+    assert stack.memoisation.hits == 4  # sums, of what equal programs gave of equal arrays
+    w = +stack.variable("w", LARGE)
+    for k in range(1, 5):
+        y = w * (w * float(k))
+        with stack.no_grad():
+            slope = stack.gradients([y], [w])[0]
+            np.testing.assert_allclose(stack.ops.sum(slope).item(), 2 * k * LARGE.sum())
+            del slope
     stack = fresh()
     f, kept = stack.jit(lambda a: a + 1), []
     tensors = [stack.asarray(LARGE * k) for k in range(6)]
