@@ -84,15 +84,24 @@ def lazy(device: Any = None) -> Stack:
     return Stack(NN(Autodiff(Lazy(graph_layers(NumPy() if device is None else device)))))
 
 
-def dynamic(device: Any = None) -> Stack:
+def dynamic(device: Any = None, *, memory_limit: int | str | None = None) -> Stack:
     """The stack that computes at once, and records what gradients may flow through; see `Stack.gradients`.
+
+    Parameters
+    ----------
+    device
+        NumPy by default.
+    memory_limit
+        Bytes that values may take which no tensor holds and gradients may need, or as ``"1.5 GiB"``; beyond it they are
+        computed again. None: no limit.
 
     Examples
     --------
     >>> dynamic().ops.add(1.0, 2).item()
     3.0
     """
-    return Stack(NN(Autodiff(Dynamic(graph_layers(NumPy() if device is None else device)))))
+    layers = graph_layers(NumPy() if device is None else device)
+    return Stack(NN(Autodiff(Dynamic(layers, memory_limit=memory_limit))))  # type: ignore[arg-type]
 
 
 def _role(name: str) -> Any:

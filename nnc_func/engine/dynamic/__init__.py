@@ -5,6 +5,8 @@
 - ``records``: what is recorded, and how long it lives.
 - ``paths``: what lies between recorded values, and its structure.
 - ``live``: what is alive, in numbers.
+- ``saved_values``: a limit of saved values: which are evicted.
+- ``vacancies``: what stands where an array was, and how it is computed again.
 """
 
 from __future__ import annotations
