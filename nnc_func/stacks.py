@@ -84,24 +84,15 @@ def lazy(device: Any = None) -> Stack:
     return Stack(NN(Autodiff(Lazy(graph_layers(NumPy() if device is None else device)))))
 
 
-def dynamic(device: Any = None, *, memory_limit: int | str | None = None) -> Stack:
-    """The stack that computes at once, and records what gradients may flow through; see `Stack.gradients`.
-
-    Parameters
-    ----------
-    device
-        NumPy by default.
-    memory_limit
-        Bytes that values may take which no tensor holds and gradients may need, or as ``"1.5 GiB"``; beyond it they are
-        computed again. None: no limit.
+def dynamic(device: Any = None, **settings: Any) -> Stack:
+    """The stack that computes at once, and records what gradients may flow through; settings are those of `Dynamic`.
 
     Examples
     --------
     >>> dynamic().ops.add(1.0, 2).item()
     3.0
     """
-    layers = graph_layers(NumPy() if device is None else device)
-    return Stack(NN(Autodiff(Dynamic(layers, memory_limit=memory_limit))))  # type: ignore[arg-type]
+    return Stack(NN(Autodiff(Dynamic(graph_layers(NumPy() if device is None else device), **settings))))
 
 
 def _role(name: str) -> Any:
