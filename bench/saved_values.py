@@ -2,9 +2,9 @@
 
 Each step is forward, backward and update. Its time is the least processor time of several steps, variants in turn, of
 which the first has no limit; the first two steps of each are not counted. Told are the bytes that are saved, the most
-at a time, as the stack counts them; and what the whole step takes beyond weights and batch, as it is measured: saved
-values, the arena of the backward program, gradients and new weights. The bar: within half of what is saved without a
-limit at most 1.5 times the time.
+at a time, as the stack counts them; the same with the arena of the backward program; and what the whole step takes
+beyond weights and batch, as it is measured: both, gradients and new weights. The bar: within half of what is saved
+without a limit at most 1.5 times the time.
 
 python bench/saved_values.py [--smallest] [--rounds 3] [--batch 2]: prints a table, writes
 bench/results/saved_values.json.
@@ -137,16 +137,20 @@ def measured(name: str, make: Callable[[int | None, Any], Training], given: Any,
             taken.append(time.process_time() - start)
     structures = [len(each.stack.engine.pulls) for each in variants]
     saved = [each.saved for each in variants]
+    both = [each.saved + each.stack.engine.arenas.nbytes for each in variants]
     del variants, free, each
     peaks = [peak(make, limit, given) for limit in limits]
     return [
         {
             "network": name, "limit": "none" if part is None else part, "ms": 1e3 * min(taken),
             "times": min(taken) / min(times[0]), "bar": BAR if part == PARTS[1] else "",
-            "saved MB": kept / 1e6, "of saved": kept / saved[0], "step MB": whole / 1e6, "of step": whole / peaks[0],
+            "saved MB": kept / 1e6, "of saved": kept / saved[0], "with arena MB": held / 1e6,
+            "of both": held / both[0], "step MB": whole / 1e6, "of step": whole / peaks[0],
             "programs": programs,
         }
-        for part, taken, kept, whole, programs in zip(PARTS, times, saved, peaks, structures, strict=True)
+        for part, taken, kept, held, whole, programs in zip(
+            PARTS, times, saved, both, peaks, structures, strict=True
+        )
     ]  # fmt: skip
 
 

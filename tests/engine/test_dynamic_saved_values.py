@@ -276,6 +276,17 @@ def test_a_limit_that_cannot_be_met_is_no_error() -> None:
     assert y.shape == (1000,)
 
 
+@pytest.mark.parametrize(("part", "most"), [(0.5, 6), (0.2, 12)])
+def test_what_is_computed_again_is_put_off_until_it_is_needed(part: float, most: int) -> None:
+    whole, value = 2 * 60 * 256 * 16 * 4, 256 * 16 * 4
+    stack = fresh(int(part * whole))
+    ws, x = network(stack, count=60)
+    y = layers(stack, ws, x)
+    with stack.no_grad():
+        stack.gradients([y], ws)
+    assert 0 < stack.engine.arenas.nbytes <= most * value
+
+
 # --- effects, random numbers, what is forgotten -------------------------------------------------------------
 
 

@@ -21,8 +21,9 @@ def just_in_time(problem: OrderProblem) -> list[int]:
     Two values, each made of nothing and read once, by links of a chain that frees nothing:
 
     >>> needs, uses = [(), (), (), (0, 2), (1, 3)], [(0,), (1,), (2,), (0, 2, 3), (1, 3, 4)]
-    >>> just_in_time(OrderProblem(needs, uses, [8, 8, 1, 1, 1]))
-    [0, 2, 3, 1, 4]
+    >>> problem = OrderProblem(needs, uses, [8, 8, 8, 9, 8])
+    >>> list_scheduling(problem), just_in_time(problem)
+    ([0, 1, 2, 3, 4], [0, 2, 3, 1, 4])
     """
     return put_off(problem, list_scheduling(problem))
 
