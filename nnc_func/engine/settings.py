@@ -22,6 +22,8 @@ def replay_after(engine: Any, attribute: Any, value: Any) -> None:
     """None, or how often a sequence occurs before it is replayed: once at the least."""
     if value is not None and (type(value) is not int or value < 1):
         raise PlanError(f"replay_after is None, or a number from 1 on (3 is usual), given {value!r}")
+    if value is not None and (engine.memory_limit is not None or engine.memoise is not None):
+        raise PlanError("what is replayed is neither memoised nor evicted: leave out replay_after, or the others")
 
 
 def streams(engine: Any, attribute: Any, value: Any) -> None:

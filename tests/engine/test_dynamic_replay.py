@@ -390,7 +390,11 @@ def test_it_is_a_setting_of_the_layer() -> None:
     assert nnc.dynamic().engine.replay_after is None
     for wrong in (0, True, 2.0, "3"):
         with pytest.raises(PlanError, match="replay_after"):
-            nnc.dynamic(replay_after=wrong)  # type: ignore[arg-type]
+            nnc.dynamic(replay_after=wrong)
+    for more in ({"memoise": True}, {"memory_limit": "1 MB"}):
+        assert nnc.dynamic(**more).engine.replay_after is None
+        with pytest.raises(PlanError, match="neither memoised nor evicted"):
+            nnc.dynamic(replay_after=3, **more)
     with pytest.raises(LayerError, match="replay_after=3"):
         _ = nnc.dynamic().replays
     assert replayed.replays.operators == 0
