@@ -24,10 +24,15 @@ from tests.profiles import NIGHTLY
 _machines = itertools.count(1)
 
 
+def fresh(**settings: Any) -> nnc.Stack:
+    """A stack of a recipe of its own: what others record is not counted."""
+    return nnc.dynamic(nnc.NumPy(machine=evolve(CORE, arithmetic=1e13 + next(_machines))), **settings)
+
+
 @pytest.fixture
 def stack() -> nnc.Stack:
-    """What occurs twice is known; of a recipe of its own: what others record is not counted."""
-    return nnc.dynamic(nnc.NumPy(machine=evolve(CORE, arithmetic=1e13 + next(_machines))), replay_after=2)
+    """What occurs twice is known."""
+    return fresh(replay_after=2)
 
 
 @pytest.fixture
@@ -66,7 +71,7 @@ class Perceptron:
 
 def test_a_step_that_recurs_is_one_program(stack: nnc.Stack) -> None:
     """Forward, backward and update: what comes again, from a line that was before the gradients, begins a step."""
-    replayed, plain = Perceptron(stack), Perceptron(nnc.dynamic())
+    replayed, plain = Perceptron(stack), Perceptron(fresh())
     for _ in range(12):
         replayed.step()
         plain.step()
@@ -78,7 +83,7 @@ def test_a_step_that_recurs_is_one_program(stack: nnc.Stack) -> None:
 
 
 def test_a_look_ends_a_sequence_and_what_follows_begins_another(stack: nnc.Stack) -> None:
-    replayed, plain = Perceptron(stack), Perceptron(nnc.dynamic())
+    replayed, plain = Perceptron(stack), Perceptron(fresh())
     losses = [(replayed.step().item(), plain.step().item()) for _ in range(12)]
     np.testing.assert_allclose(*np.transpose(losses), rtol=1e-12)
     assert (stack.replays.programs, stack.replays.divergences) == (1, 0)
@@ -113,7 +118,7 @@ def test_what_is_dropped_before_anybody_looks_is_not_computed(stack: nnc.Stack) 
 
 
 def test_what_is_not_known_is_computed_at_once_and_learnt(stack: nnc.Stack) -> None:
-    replayed, plain = Perceptron(stack), Perceptron(nnc.dynamic())
+    replayed, plain = Perceptron(stack), Perceptron(fresh())
     for turn in range(24):
         rate = 0.2 if turn >= 9 else 0.1
         assert abs(replayed.step(rate).item() - plain.step(rate).item()) < 1e-12
@@ -169,7 +174,7 @@ def test_a_layer_with_a_loop_is_replayed(stack: nnc.Stack) -> None:
     layer = nn.LSTM(3, sequences=False).init(0, (None, 5, 2))
     x = np.random.default_rng(0).normal(size=(4, 5, 2)).astype("float32")
     losses = []
-    for each in (stack, nnc.dynamic()):
+    for each in (stack, fresh()):
         step = nn.ImmediateStep(each, layer, lambda outputs, y: (outputs * outputs).mean() + y.mean(), nn.SGD())
         losses.append([float(step(x, x, 0.5)[0]) for _ in range(8)])
         w, x_ = +each.variable("w", layer.weight), each.asarray(x)
@@ -301,7 +306,7 @@ def test_threads_follow_what_they_do_themselves(stack: nnc.Stack) -> None:
 
     def train(seed: int) -> None:
         try:
-            replayed, plain = Perceptron(stack), Perceptron(nnc.dynamic())
+            replayed, plain = Perceptron(stack), Perceptron(fresh())
             for turn in range(30):
                 one, other = replayed.step(), plain.step()
                 given.append((one, other))
