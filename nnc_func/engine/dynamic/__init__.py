@@ -7,6 +7,8 @@
 - ``live``: what is alive, in numbers.
 - ``saved_values``: a limit of saved values: which are evicted.
 - ``vacancies``: what stands where an array was, and how it is computed again.
+- ``live_page``: what is alive as a page: each value, what it costs, and why it is kept.
+- ``memoisation``: results that are given again where equal operators meet equal operands.
 """
 
 from __future__ import annotations
