@@ -10,8 +10,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from functools import lru_cache
 from typing import Any
 
 from nnc_func.errors import NncError
@@ -40,18 +38,6 @@ def result_shape(op: Op, shapes: Sequence[Shape], params: Mapping[str, Any]) -> 
     >>> result_shape(matmul, [(2, 3), (3, 4)], {}), result_shape(matmul, [(2, 3), (2, 3)], {})
     ((2, 4), None)
     """
-    if not op.holds_nests:  # where 1 and True are other indices, and equal keys
-        with suppress(TypeError):  # a parameter is no key
-            return _result_shape(op, tuple(shapes), tuple(params), *params.values())
-    return _asked(op, shapes, params)
-
-
-@lru_cache(1 << 16, typed=True)  # 2 and 2.0 are other parameters
-def _result_shape(op: Op, shapes: tuple[Shape, ...], names: tuple[str, ...], *values: Any) -> Any:
-    return _asked(op, shapes, dict(zip(names, values, strict=True)))
-
-
-def _asked(op: Op, shapes: Sequence[Shape], params: Mapping[str, Any]) -> Any:
     try:
         return op.shape(*shapes, **dict(op.canonical(params)))
     except (NncError, TypeError, ValueError, IndexError, ZeroDivisionError, AttributeError):

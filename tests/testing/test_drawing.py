@@ -20,7 +20,6 @@ from nnc_func.graph.rules.signs import subtract_negative
 from nnc_func.testing.choices import Choices, spread
 from nnc_func.testing.classes import SEED
 from nnc_func.testing.firings import Forms, class_of, form_of
-from nnc_func.testing.fitting import result_shape
 from nnc_func.testing.instances import made
 from nnc_func.testing.numbers import REGIMES, SEEDS, Elements, numbers
 from nnc_func.testing.rewrites import quiet
@@ -380,14 +379,3 @@ def forget_a_transfer(x, p: Param):
 def test_transfers_are_drawn_between_places() -> None:
     places = nnc.lazy().swap(device=nnc.Places(one=nnc.NumPy(), two=nnc.NumPy()))
     assert "place='two'" in examined(forget_a_transfer, places).counterexample
-
-
-# --- what is remembered ------------------------------------------------------------------------------------
-
-
-def test_a_shape_that_is_remembered_is_that_of_these_parameters() -> None:
-    asked = ([0], (0,), 0, 0.0, 1, True, (0, 1))  # 0 and 0.0 are equal keys, and a list is none
-    found = [result_shape(total, [(2, 3)], {"axis": axis}) for _ in range(2) for axis in asked]
-    assert found == [(3,), (3,), (3,), None, (2,), (2,), ()] * 2
-    assert result_shape(total, [(4, 3)], {"axis": 1}) == (4,)
-    assert result_shape(mean, [(4, 3)], {"axis": 1, "keepdims": True}) == (4, 1)
