@@ -82,6 +82,8 @@ class Primitive:
         What the library calls the main step.
     packings
         Of arrays, by position, that are given as they are and put into an order of its own once.
+    results
+        How many of the arrays, the last ones, are results.
     """
 
     library: Library
@@ -90,6 +92,7 @@ class Primitive:
     scratch: int
     implementation: str
     packings: Mapping[int, Packing] = {}
+    results: int = 1
 
     @property
     def room(self) -> int:
@@ -205,9 +208,10 @@ def _named(library: Library, description: Handle) -> str:
 
 
 def assemble(
-    library: Library, description: Handle, given: Sequence[tuple[int, Handle]], lasting: Collection[int] = ()
-) -> Primitive:
-    """The primitive of a description, of arrays in their own order: number and descriptor; the last is the result.
+    library: Library, description: Handle, given: Sequence[tuple[int, Handle]], lasting: Collection[int] = (),
+    results: int = 1,
+) -> Primitive:  # fmt: skip
+    """The primitive of a description, of arrays in their own order: number and descriptor; the last ones are `results`.
 
     Those at the positions `lasting` stay the same.
     """
@@ -222,10 +226,11 @@ def assemble(
         if array in lasting:
             arguments.append(steps.packed(number, array, plain, wanted))
         else:
-            arguments.append(steps.argument(number, array, plain, wanted, array == len(given) - 1))
+            arguments.append(steps.argument(number, array, plain, wanted, array >= len(given) - results))
     main = Handle(library, "primitive", library.made("primitive_create", description))
     whole = (*steps.before, (main, steps.with_scratchpad(description, *arguments)), *steps.after)
-    return Primitive(library, whole, len(given), steps.scratch, _named(library, description), steps.packings)
+    name = _named(library, description)
+    return Primitive(library, whole, len(given), steps.scratch, name, steps.packings, results)
 
 
 def for_threads(flops: int, make: Callable[[Library], Primitive]) -> Primitive:
