@@ -262,6 +262,8 @@ class Convolution:
         Height and width of the result.
     stride, dilation, before, after
         Of each of the two axes; dilation 1 has no gaps.
+    by_channel
+        Whether images and result lie channel by channel: they are put into order before it, and after.
     """
 
     images: tuple[int, ...]
@@ -272,6 +274,7 @@ class Convolution:
     before: tuple[int, int]
     after: tuple[int, int]
     groups: int
+    by_channel: bool = False
 
     @property
     def flops(self) -> int:
@@ -339,6 +342,7 @@ def _convolved(of: Convolution, kind: str, lasting: tuple[int, ...], after: tupl
             "y": images((of.images[0], *of.outputs, of.kernel[3])),
         }
         plain = {name: strided(library, *each) for name, each in shapes.items()}
+        given = plain if not of.by_channel else plain | {n: row_major(library, shapes[n][0]) for n in "xy"}
         channels = of.images[3] if kind == "by data" else of.kernel[3]
         whole = plain[ARGUMENTS[kind][2][1]]
         done, others = operands_after(library, after, 4, whole, row_major(library, (1, channels, 1, 1)))
@@ -351,7 +355,7 @@ def _convolved(of: Convolution, kind: str, lasting: tuple[int, ...], after: tupl
                 tagged(library, shapes["w"][0], ANY), *bias, plain["y"], *windows[:-1], description, attribute,
             )  # fmt: skip
             description = Handle(library, "primitive_desc", made)
-        *operands, result = [(number, plain[name]) for number, name in ARGUMENTS[kind]]
+        *operands, result = [(number, given[name]) for number, name in ARGUMENTS[kind]]
         return assemble(library, description, [*operands, *others, result], lasting)
 
     return for_threads(of.flops, make)
