@@ -61,6 +61,14 @@ def keeps_nan() -> bool:
     return elementwise.keeps_nan(present())
 
 
+def leaks() -> bool:
+    """Whether the library has a leaky rectifier that is exact."""
+    from nnc_func.device.onednn import elementwise
+    from nnc_func.device.onednn.library import present
+
+    return elementwise.leaks(present())
+
+
 def pad(primitive: Primitive) -> Scratch:
     """The scratch memory of a primitive: none, or one run of bytes."""
     return (((primitive.room,), np.dtype(np.uint8)),) if primitive.scratch else ()

@@ -124,7 +124,7 @@ class After:
     ----------
     name
         Of an operator: ``"add"``, say, of the result and another operand, or ``"relu"``; ``"fast relu"`` makes 0 of
-        NaN.
+        NaN; ``"prelu"`` multiplies what is negative by another operand.
     other
         The other operand: ``"whole"``, one that lies as the result does; ``"channels"``, an element for each place on
         the innermost axis; ``"number"``, one element; empty, none.
@@ -307,8 +307,8 @@ def operands_after(
     shown = {"whole": whole, "channels": channels, "number": number, "": None}
     steps = [step for each in after for step in EXACTLY.get(each.name, (each,))]
     done = [(step.name, shown[step.other], step.numbers) for step in steps]
-    numbered = enumerate(done, 1)
-    return done, [(AFTER * n | SECOND, other) for n, (_, other, _) in numbered if other is not None]
+    given = [(n, WEIGHTS if name == "prelu" else SECOND, other) for n, (name, other, _) in enumerate(done, 1)]
+    return done, [(AFTER * n | number, other) for n, number, other in given if other is not None]
 
 
 def _forward(library: Library, of: Convolution, attribute: Handle) -> tuple[Handle, tuple[Any, ...]]:
