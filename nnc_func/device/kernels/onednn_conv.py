@@ -71,7 +71,7 @@ def takes_few(kind: str, avals: Sequence[Any], **params: Any) -> bool:
     windows = [params[name] for name in ("stride", "padding", "dilation")]
     n, _, *inputs = avals[0].shape
     outputs = windows_of(tuple(inputs), tuple(avals[1].shape[:2]), *windows).outputs
-    return math.prod(avals[0].shape) + n * math.prod(outputs) * avals[1].shape[3] <= FEW
+    return bool(math.prod(avals[0].shape) + n * math.prod(outputs) * avals[1].shape[3] <= FEW)
 
 
 def bound_convolution(kind: str, avals: Sequence[Any], *, shares: bool = False, **params: Any) -> Callable[..., Run]:
@@ -120,7 +120,10 @@ def convolution_kernels(kind: str, result: Callable[..., Any]) -> tuple[Kernel, 
     if kind == "by kernel":
         return (kernel_of("onednn", *given, layouts=((NHWC, NHWC, ROW_MAJOR),)),)
     layouts = ((NHWC, ROW_MAJOR, NHWC),)
-    found = kernel_of("onednn", *given, layouts=layouts, packed=PACKED), kernel_of(PACKED, *given, (1,), layouts=layouts)
+    found = (
+        kernel_of("onednn", *given, layouts=layouts, packed=PACKED),
+        kernel_of(PACKED, *given, (1,), layouts=layouts),
+    )
     if kind != "forward":
         return found
     few = BY_CHANNEL.bound, BY_CHANNEL.scratch, BY_CHANNEL.takes, partial(_empty_by_channel, result)

@@ -41,13 +41,11 @@ def gru(xp: Any, x: Any, w: Any, r: Any, b: Any, h: Any, *, reverse: bool = Fals
 
     def cell(x: Any, h: Any) -> tuple[Any, ...]:
         given, again = xp.matmul(x, w) + b[: 3 * n], xp.matmul(h, r)
-        update, reset = (
-            _sigmoid(xp, given[:, k * n : (k + 1) * n] + again[:, k * n : (k + 1) * n]) for k in range(2)
-        )
+        update, reset = (_sigmoid(xp, given[:, k * n : (k + 1) * n] + again[:, k * n : (k + 1) * n]) for k in range(2))
         new = xp.tanh(given[:, 2 * n :] + reset * (again[:, 2 * n :] + b[3 * n :]))
         return (new + update * (h - new),)
 
     return _over_times(xp, x, h, reverse, cell)
 
 
-LAYERS = {"lstm": lstm, "gru": gru}
+LAYERS: dict[str, Callable[..., tuple[Any, ...]]] = {"lstm": lstm, "gru": gru}

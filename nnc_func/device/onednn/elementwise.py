@@ -93,8 +93,9 @@ SPECIAL = (np.nan, np.inf, -np.inf, -0.0, 0.0, 1.0, -1.0, -104.0, 3e38, -3e38, 1
 def keeps_nan(library: Library) -> bool:
     """Whether a rectifier that is put together (`primitives.EXACTLY`) keeps NaN and is exact, on this processor."""
     given = np.repeat(np.array([SPECIAL], np.float32), 16, 1)
+    rows, columns = given.shape
     try:
-        rectifier = chain(Chain(*given.shape, After("add", "number"), EXACTLY["relu"]))
+        rectifier = chain(Chain(rows, columns, After("add", "number"), EXACTLY["relu"]))
     except DeviceError:
         return False
     found = _computed(rectifier, given, np.zeros((1, 1), np.float32), given)
@@ -115,7 +116,7 @@ def leaks(library: Library) -> bool:
     of = Product(left.shape, right.shape, False, False)
     try:
         plain = _computed(product(of), left, right, np.empty(of.result, np.float32))
-        for factor in np.float32([0.25, 1, 1e-30]).reshape(-1, 1, 1):
+        for factor in np.array([0.25, 1, 1e-30], np.float32).reshape(-1, 1, 1):
             found = _computed(product(of, after=(After("prelu", "number"),)), left, right, factor, plain)
             wanted = np.maximum(plain, plain * factor)
             if not np.array_equal(found, wanted, equal_nan=True) or (np.signbit(found) != np.signbit(wanted)).any():

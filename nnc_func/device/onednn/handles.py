@@ -92,7 +92,8 @@ def attributes(library: Library, after: Sequence[tuple[str, Handle | None, tuple
     ----------
     after
         What is done with each element of its result, in this order: a name, of `BINARY` with the descriptor of the
-        second operand, ``"prelu"`` with that of its factor, of `UNARY` with None; and the two parameters, where these are others than it says there.
+        second operand, ``"prelu"`` with that of its factor, of `UNARY` with None; and the two parameters, where these
+        are others than it says there.
     """
     found = Handle(library, "primitive_attr", library.made("primitive_attr_create"))
     library.call("primitive_attr_set_scratchpad_mode", found, 1)

@@ -60,7 +60,7 @@ def lstm(g: Any, x: Any, w: Any, r: Any, b: Any, h: Any, c: Any, *, reverse: boo
 
 
 def gru(g: Any, x: Any, w: Any, r: Any, b: Any, h: Any, *, reverse: bool, body: Any) -> tuple[Any, ...]:
-    """As a loop of that body: of weights of states, the candidate's bias, the state, and the inputs' share of a time."""
+    """As a loop of that body: of weights of states, the candidate's bias, the state, the inputs' share of a time."""
     hidden = h.shape[1]
     bias, again = g.split(b, sections=(3 * hidden, hidden), axis=0)
     given = g.add(g.matmul(x, w), bias)

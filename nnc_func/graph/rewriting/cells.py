@@ -8,6 +8,7 @@ a sigmoid or after it, nor in which order they stand.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import accumulate
 from typing import Any
 
 from attrs import frozen
@@ -110,10 +111,8 @@ def _values(body: Body, avals: Sequence[Aval]) -> list[Expression] | None:
             shape = shapes[each.operands[0]]
             if normalise_axis(params["axis"], len(shape)) != len(shape) - 1:
                 return None
-            start = 0
-            for size in part_sizes(shape[-1], params["sections"]):
-                found.append(_part(operands[0], start, start + size))
-                start += size
+            ends = [*accumulate(map(int, part_sizes(shape[-1], params["sections"])), initial=0)]
+            found += [_part(operands[0], *ends[n : n + 2]) for n in range(each.count)]
         elif each.op is matmul and operands[1][0] == "part" and not params["transpose_a"]:
             _, parameter, start, stop = operands[1]
             weights = avals[parameter].shape
@@ -210,7 +209,7 @@ class _Matching:
         return all(each == h for each in self.stacked)
 
     def _is_given(self, term: Expression) -> bool:
-        return term[0] == "part" and term[1] == len(self.avals) - 1
+        return bool(term[0] == "part" and term[1] == len(self.avals) - 1)
 
     def _bias(self, term: Expression) -> Columns | None:
         if term[0] == "part" and term[1] < self.constants and self.avals[term[1]].ndim == 1:

@@ -16,9 +16,9 @@ from nnc_func.facets.shapes import normalise_axis
 from nnc_func.graph.node import Value
 from nnc_func.graph.ops.binary import add
 from nnc_func.graph.ops.create import full
+from nnc_func.graph.ops.index import slice_
 from nnc_func.graph.ops.linalg import matmul
 from nnc_func.graph.ops.loop import avals_of
-from nnc_func.graph.ops.index import slice_
 from nnc_func.graph.ops.move import concat, permute_dims, reshape, split
 from nnc_func.graph.ops.recurrent import gru_layer, lstm_layer
 from nnc_func.graph.rewriting.building import Builder
@@ -90,13 +90,14 @@ def _share_of(value: Value) -> _Share | None:
     while value.node.op is not matmul:
         args = value.node.args
         if value.node.op is add:
-            rows = [a for a in args if product(a.shape) == width and a.shape[-1:] == (width,) and a.dtype == value.dtype]
-            whole = [a for a in args if a.shape == value.shape and a.dtype == value.dtype]
-            if not rows or not whole or (rows[-1] is whole[0] and len(whole) + len(rows) < 3):
+            alike = [a for a in args if a.dtype == value.dtype]
+            rows = [a for a in alike if a.shape[-1:] == (width,) and product(a.shape) == width]
+            rows.sort(key=lambda a: (a.node.op is not matmul, -a.aval.ndim))  # of one time and one sample both are rows
+            whole = [a for a in alike if a.shape == value.shape and a not in rows[-1:]]
+            if not rows or not whole:
                 return None
-            bias = rows[-1]
-            value = whole[0] if whole[0] is not bias else whole[-1]
-            biases.append(bias)
+            biases.append(rows[-1])
+            value = whole[0]
         elif value.node.op is reshape and args[0].shape[-1:] == (width,):
             (value,) = args
         else:
@@ -199,7 +200,7 @@ class _Layer:
         axis = 0 if transposed else rank - 1
         while value.node.op is split and normalise_axis(value.node.params["axis"], rank) == axis:
             (whole,) = value.node.args
-            before = sum(part_sizes(whole.shape[axis], value.node.params["sections"])[: value.index])
+            before = sum(map(int, part_sizes(whole.shape[axis], value.node.params["sections"])[: value.index]))
             value, start, stop = whole, start + before, stop + before
         if (start, stop) != (0, value.shape[axis]):
             starts, stops = [0] * rank, [*value.shape]
