@@ -36,7 +36,7 @@ MOVES = frozenset(
     (reshape, permute_dims, broadcast_to, expand_dims, squeeze, *(OPS[n] for n in ("flip", "slice", "tile")))
 )
 
-SAME = frozenset((reshape, expand_dims, squeeze))  # elements stay where they are
+SAME = frozenset((reshape, expand_dims, squeeze))  # of a constant, a constant as large: kernels are to see that
 
 JOINS = frozenset((OPS["concat"], OPS["stack"], OPS["pad"]))
 KINDS = {"f": float, "i": int, "u": int, "b": bool}  # of dtypes, and of the numbers of fills
@@ -102,10 +102,7 @@ def join_fills(node: Any, builder: Any) -> Any:
 
 @rewriter(_constant_operands, looks=1)
 def fold_constants(node: Any, builder: Any) -> Any:
-    """A pure operator of constants is computed now, unless the result would be large; one number stays a fill.
-
-    A large constant in another shape is one: an engine is to see that.
-    """
+    """A pure operator of constants is computed now, unless the result would be large; one number stays a fill."""
     if not node.args and node.aval.shape != ():
         return None  # a fill is smaller than what it makes
     if node.op in MOVES and (number := builder.number_of(node.args[0])) is not None and node.aval.place is None:
