@@ -115,6 +115,7 @@ def test_a_loop_over_cells_is_a_layer(kind: str, biases: int, times: int, consta
     if constant:  # what weights and biases are put together of is computed before
         assert set(names(program)) <= {"permute_dims", "reshape", f"{kind}_layer"}
         assert "onednn, packed" in [i.kernel for i in program.plan.instructions]
+        assert all(node.data.flags.c_contiguous for node in program.graph.nodes if node.op.name == "constant")
     agree(program(*given), getattr(EAGER.ops, kind)(*arrays))
 
 

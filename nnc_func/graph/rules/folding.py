@@ -64,6 +64,8 @@ def folded(value: Value, builder: Any, as_large: bool = True) -> Value | None:
     (found,) = made[value.node]
     if isinstance(found, np.ndarray) and kind_of(found.dtype) in "fc" and not np.isfinite(found).all():
         return None  # where NaN is looked for, the operator that makes it is to be named
+    if isinstance(found, np.ndarray):
+        found = np.asarray(found, order="C")  # or kernels copy it row by row, each time
     return builder.symbol.constant(found)  # type: ignore[no-any-return]
 
 
