@@ -1,4 +1,4 @@
-"""Recurrent layers by oneDNN, and the loops that become such layers (`graph/rewriting/recurrent`, `graph/rewriting/cells`)."""
+"""Recurrent layers by oneDNN, and loops that become such layers (`graph/rewriting/recurrent`)."""
 
 from __future__ import annotations
 
