@@ -84,15 +84,15 @@ def lazy(device: Any = None) -> Stack:
     return Stack(NN(Autodiff(Lazy(graph_layers(NumPy() if device is None else device)))))
 
 
-def dynamic(device: Any = None) -> Stack:
-    """The stack that computes at once, and records what gradients may flow through; see `Stack.gradients`.
+def dynamic(device: Any = None, **settings: Any) -> Stack:
+    """The stack that computes at once, and records what gradients may flow through; settings are those of `Dynamic`.
 
     Examples
     --------
     >>> dynamic().ops.add(1.0, 2).item()
     3.0
     """
-    return Stack(NN(Autodiff(Dynamic(graph_layers(NumPy() if device is None else device)))))
+    return Stack(NN(Autodiff(Dynamic(graph_layers(NumPy() if device is None else device), **settings))))
 
 
 def _role(name: str) -> Any:

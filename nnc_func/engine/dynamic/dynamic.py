@@ -10,8 +10,11 @@ from weakref import WeakValueDictionary
 from attrs import Factory, field
 
 from nnc_func.device.shared.dispatch import Dispatch
+from nnc_func.device.shared.queries import machine_of
+from nnc_func.engine.dynamic.memoisation import Memo, limit_of, memo_of
 from nnc_func.engine.dynamic.quick import mentions, short_way
 from nnc_func.engine.dynamic.records import Recorded, Recording, meet
+from nnc_func.engine.dynamic.saved_values import CacheStatistics, SavedValues
 from nnc_func.engine.eager_dispatch import changes_nodes, eager_dispatch
 from nnc_func.engine.lazy import Lazy
 from nnc_func.engine.running.arenas import Arenas
@@ -33,11 +36,21 @@ _recordings: WeakValueDictionary[Any, Recording] = WeakValueDictionary()
 
 
 def _recording_of(engine: Any) -> Recording:
-    recipe = (type(engine), engine.graph)
+    limit, device = engine.memory_limit, engine.device
+    recipe = (type(engine), engine.graph, limit)
     found = _recordings.get(recipe)
     if found is None:
-        found = _recordings.setdefault(recipe, Recording(engine.graph, engine.symbol.table, engine.device))
+        saved = None if limit is None else SavedValues(limit, device.aval, machine_of(device), engine._compute)
+        found = _recordings.setdefault(recipe, Recording(engine.graph, engine.symbol.table, device, saved))
     return found
+
+
+def _limit(given: int | str | None) -> int | None:
+    if given is None:
+        return None
+    from nnc_func.engine.planning.budgets import as_bytes
+
+    return as_bytes(given)
 
 
 @layer(on="graph", needs=GraphSignature)
@@ -49,6 +62,14 @@ class Dynamic(Lazy[A]):
 
     Attributes
     ----------
+    memoise
+        The most bytes of results that are kept to be given again where equal operators meet equal operands, or as
+        ``"500MB"``; True: 256 MiB. None: nothing is.
+    memo
+        What is kept so, for all stacks of the recipe; None where nothing is.
+    memory_limit
+        Bytes that values may take which no tensor holds and gradients may need, or a number with a unit: ``"500MB"``,
+        ``"1.5 GiB"``; None: as many as there are. Beyond it they are evicted, and computed again where they are read.
     recording
         What is recorded, and what is alive of it.
     pulls
@@ -66,8 +87,10 @@ class Dynamic(Lazy[A]):
     (9.0, 6.0)
     """
 
+    memoise: int | str | None = field(default=None, converter=limit_of)
     shape: ShapeSignature[A] = opens("graph.optimiser.operator.symbol.shape")
-    recording: Recording = field(init=False, eq=False, repr=False, default=Factory(_recording_of, takes_self=True))
+    memory_limit: int | None = field(default=None, converter=_limit)
+    memo: Memo | None = field(init=False, eq=False, repr=False, default=Factory(memo_of, takes_self=True))
     pulls: OrderedDict[Any, Any] = field(init=False, factory=OrderedDict, eq=False, repr=False)
     arenas: Arenas = field(
         init=False, eq=False, repr=False, default=Factory(lambda self: Arenas(self.device), takes_self=True)
@@ -75,6 +98,7 @@ class Dynamic(Lazy[A]):
     _compute: Any = field(
         init=False, eq=False, repr=False, default=Factory(lambda self: _computed_by(self), takes_self=True)
     )
+    recording: Recording = field(init=False, eq=False, repr=False, default=Factory(_recording_of, takes_self=True))
     bind: Callable[..., Any] = field(
         init=False, eq=False, repr=False, default=Factory(lambda self: _bound_to(self), takes_self=True)
     )
@@ -87,9 +111,32 @@ class Dynamic(Lazy[A]):
             return None
         return self._compute
 
+    @property
+    def cache(self) -> CacheStatistics | None:
+        """What the memory limit has done until now; None where there is none.
+
+        Examples
+        --------
+        >>> import nnc_func as nnc
+        >>> stack = nnc.dynamic(memory_limit=0)
+        >>> x = stack.variable("x", [1.0, 2.0])
+        >>> y = (x * x).sum()
+        >>> stack.engine.cache.evicted, stack.gradients([y], [x])[0].numpy().tolist()
+        (1, [2.0, 4.0])
+        """
+        recording = self.recording
+        if recording.saved is None:
+            return None
+        with recording.undisturbed():
+            found: CacheStatistics = recording.saved.statistics()
+        return found
+
     def asarray(self, value: Any, dtype: Any = None, place: Place = None) -> Any:
         """A value of this engine: a device array, which does not change with the array that it was made of."""
-        return owned(self.device, value, dtype, place)
+        found = owned(self.device, value, dtype, place)
+        if self.memo is not None:
+            self.memo.note_constant(found)
+        return found
 
     def held(self, array: Any) -> Any:
         """A value of this engine that shows a device array; not copied."""
@@ -97,7 +144,7 @@ class Dynamic(Lazy[A]):
 
     def reading(self, variable: Variable) -> Any:
         """The value that a variable has now, which takes gradients; while a function is traced, its place."""
-        return self.operator.lift(variable) if are_places() else self.recording.of(variable)
+        return self.operator.lift(variable) if are_places() else _reader_of(self)(variable)
 
     def force(self, values: Sequence[Any]) -> list[Any]:
         """Device arrays with the values of these: they are there, but for what depends on nodes.
@@ -117,14 +164,32 @@ def _way_of(engine: Any) -> Any:
     return None if engine.dispatch() is None else short_way(engine._compute, engine.recording)
 
 
+def _reader_of(engine: Any) -> Callable[[Variable], Any]:
+    """What gives the value that a variable has now; where something is memoised it is known as one of its own."""
+    of, memo = engine.recording.of, engine.memo
+    if memo is None:
+        return of  # type: ignore[no-any-return]
+
+    def reading(variable: Variable) -> Any:
+        found = of(variable)
+        memo.note(found.array)
+        return found
+
+    return reading
+
+
 def _array(value: Any) -> Any:
     return value.array if type(value) is Recorded or type(value) is Variable else value
 
 
 def _computed_by(engine: Any) -> Callable[..., Any]:
     """``compute(op, arrays, params)``, past the layers that make nodes unless a user's own change what becomes one."""
-    if not changes_nodes(engine):
-        return eager_dispatch(engine.shape)
+    is_by_nodes, memo = changes_nodes(engine), engine.memo
+    compute = _by_nodes(engine) if is_by_nodes else eager_dispatch(engine.shape)
+    return compute if memo is None else memo.over(compute, by_programs=is_by_nodes)
+
+
+def _by_nodes(engine: Any) -> Callable[..., Any]:
 
     def through_nodes(op: Op, arrays: Sequence[Any], params: dict[str, Any]) -> Any:
         found = engine.graph.bind(op, *arrays, **params)
@@ -137,7 +202,7 @@ def _computed_by(engine: Any) -> Callable[..., Any]:
 
 
 def _bound_to(engine: Any) -> Callable[..., Any]:
-    recording, compute, symbolic = engine.recording, engine._compute, engine.graph.bind
+    recording, compute, symbolic, of = engine.recording, engine._compute, engine.graph.bind, _reader_of(engine)
     made, checks = recording.made, engine.check_numerics
 
     def bind(op: Op, *args: Any, **params: Any) -> Any:
@@ -147,7 +212,7 @@ def _bound_to(engine: Any) -> Callable[..., Any]:
         for a in args:
             kind = type(a)
             if kind is Variable and not are_places():
-                a = recording.of(a)
+                a = of(a)
                 kind, kept = type(a), (kept, a)
             if kind is Recorded:
                 is_recorded = True
