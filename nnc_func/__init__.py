@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from nnc_func.graph.counters import counted
     from nnc_func.graph.graph import Graph
     from nnc_func.graph.operator import Operator
+    from nnc_func.graph.ops.host_functions import HostFunction
     from nnc_func.graph.optimiser import Optimiser
     from nnc_func.graph.rules import rewrite, rule
     from nnc_func.graph.shape import Shape
@@ -68,6 +69,7 @@ else:
             "Body": "nnc_func.body",
             "bypass": "nnc_func.control_flow.branches",
             "host": "nnc_func.control_flow.host",
+            "HostFunction": "nnc_func.graph.ops.host_functions",
             "Type": "nnc_func.graph.type",
             "Shape": "nnc_func.graph.shape",
             "Symbol": "nnc_func.graph.symbol",
@@ -115,8 +117,8 @@ arrivals.on_arrival("einops._backends", arrivals.einops)
 __version__ = "0.1.0"
 __all__ = [
     "CPU", "NN", "Application", "Autodiff", "Aval", "Batching", "Body", "Cancellation", "Catalogue", "CuPy", "Dynamic",
-    "Eager", "Graph", "KernelTable", "Lazy", "Machine", "Null", "NumPy", "Op", "Operator", "Optimiser", "Places",
-    "Plan", "Shape", "Stack", "Strict", "Symbol", "Tensor", "Type", "bypass", "counted", "custom_jvp", "custom_vjp",
-    "dynamic", "eager", "from_onnx", "host", "lazy", "load_graph", "load_program", "operator", "rewrite", "rule",
-    "vmap",
+    "Eager", "Graph", "HostFunction", "KernelTable", "Lazy", "Machine", "Null", "NumPy", "Op", "Operator", "Optimiser",
+    "Places", "Plan", "Shape", "Stack", "Strict", "Symbol", "Tensor", "Type", "bypass", "counted", "custom_jvp",
+    "custom_vjp", "dynamic", "eager", "from_onnx", "host", "lazy", "load_graph", "load_program", "operator", "rewrite",
+    "rule", "vmap",
 ]  # fmt: skip

@@ -347,7 +347,7 @@ def aval_of(stack: Any, carrier: Any) -> Aval:
 def traced(
     stack: Any, f: Callable[[list[Any]], Sequence[Any]], arguments: Sequence[Any], whole: bool = False,
     effects: bool = False, counted: bool = False, symbols: Set[str] = frozenset(), without: str = RULE,
-    in_stages: bool = False,
+    in_stages: bool = False, asks: bool = False,
 ) -> TracedBody:  # fmt: skip
     """The body of a function.
 
@@ -370,6 +370,8 @@ def traced(
         Of extents that differ from time to time: what has one in its shape is part of the body.
     in_stages
         Whether it may wait for loops that are computed at once.
+    asks
+        Whether it may call pure callbacks, in no order, also where it has no effects.
 
     Raises
     ------
@@ -385,7 +387,7 @@ def traced(
         with entered, _told_by(own), without_updates(), recording(stack, in_places=whole) as recorded:
             given = [each if type(each) in SCALARS else own.parameter(each) for each in arguments]
             before = recorded.token = own.parameter(TOKEN)
-            recorded.trace, recorded.number = own, own.number if counted else None
+            recorded.trace, recorded.number, recorded.asks = own, own.number if counted else None, asks
             found = [*f(given)]
             has_effects, counter = recorded.token is not before, own.counter
             found += [*([recorded.token] if has_effects else []), *([] if counter is None else [counter + 1])]
@@ -504,7 +506,7 @@ def _applied(stack: Any, rule: Any, args: Sequence[Any]) -> list[Any]:
     def value(given: list[Any]) -> list[Any]:
         return _tensors(stack, rule.value(carriers(given)))
 
-    own = traced(stack, value, avals)
+    own = traced(stack, value, avals, asks=True)
     results = own.avals
     moved = [n for n, a in enumerate(results) if kind_of(a.dtype) in "fc"]
 
@@ -521,8 +523,8 @@ def _applied(stack: Any, rule: Any, args: Sequence[Any]) -> list[Any]:
         found = pull([stack.carrier(flowing[n]) if n in flowing else None for n in range(len(results))])
         return _tensors(stack, [*values, *(_or_zeros(stack, found[n], avals[n]) for n in smooth)])
 
-    forward = traced(stack, pushed, [*avals, *(avals[n] for n in smooth)])
-    backward = traced(stack, pulled, [*avals, *(results[n] for n in moved)])
+    forward = traced(stack, pushed, [*avals, *(avals[n] for n in smooth)], asks=True)
+    backward = traced(stack, pulled, [*avals, *(results[n] for n in moved)], asks=True)
     captured = {id(x): x for each in (own, forward, backward) for x in each.captured}
     bodies = [_with_all(each, [*captured], len(avals)) for each in (own, forward, backward)]
     found = stack.autodiff.bind(  # rows of batches within the scope are batched there
