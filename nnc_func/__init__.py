@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from nnc_func.batching import Batching, vmap
     from nnc_func.body import Application, Body
     from nnc_func.control_flow.branches import bypass
+    from nnc_func.control_flow.dynamic_functions import DynamicFunction
     from nnc_func.control_flow.host import host
     from nnc_func.device import CPU, CuPy, Null, NumPy, Places, Strict
     from nnc_func.engine.dynamic import Dynamic
@@ -68,6 +69,7 @@ else:
             "Application": "nnc_func.body",
             "Body": "nnc_func.body",
             "bypass": "nnc_func.control_flow.branches",
+            "DynamicFunction": "nnc_func.control_flow.dynamic_functions",
             "host": "nnc_func.control_flow.host",
             "HostFunction": "nnc_func.graph.ops.host_functions",
             "Type": "nnc_func.graph.type",
@@ -117,8 +119,8 @@ arrivals.on_arrival("einops._backends", arrivals.einops)
 __version__ = "0.1.0"
 __all__ = [
     "CPU", "NN", "Application", "Autodiff", "Aval", "Batching", "Body", "Cancellation", "Catalogue", "CuPy", "Dynamic",
-    "Eager", "Graph", "HostFunction", "KernelTable", "Lazy", "Machine", "Null", "NumPy", "Op", "Operator", "Optimiser",
-    "Places", "Plan", "Shape", "Stack", "Strict", "Symbol", "Tensor", "Type", "bypass", "counted", "custom_jvp",
-    "custom_vjp", "dynamic", "eager", "from_onnx", "host", "lazy", "load_graph", "load_program", "operator", "rewrite",
-    "rule", "vmap",
+    "DynamicFunction", "Eager", "Graph", "HostFunction", "KernelTable", "Lazy", "Machine", "Null", "NumPy", "Op",
+    "Operator", "Optimiser", "Places", "Plan", "Shape", "Stack", "Strict", "Symbol", "Tensor", "Type", "bypass",
+    "counted", "custom_jvp", "custom_vjp", "dynamic", "eager", "from_onnx", "host", "lazy", "load_graph",
+    "load_program", "operator", "rewrite", "rule", "vmap",
 ]  # fmt: skip

@@ -34,6 +34,7 @@ from nnc_func.graph.node import Value
 from nnc_func.graph.operator import NUMBERS
 from nnc_func.graph.ops.custom import custom
 from nnc_func.graph.ops.effects import TOKEN
+from nnc_func.graph.ops.saved_values import in_passes
 from nnc_func.graph.origin import describe, origin
 from nnc_func.graph.tensors.tensor import Tensor
 from nnc_func.op import Op
@@ -481,8 +482,10 @@ def tensor_of(stack: Any, leaf: Any) -> Any:
 # --- functions with a derivative of their own ----------------------------------------------------------------
 
 
-def applied_rule(stack: Any, rule: Any, args: Sequence[Any]) -> list[Any]:
+def applied_rule(stack: Any, rule: Any, args: Sequence[Any], keeps: bool = False) -> list[Any]:
     """The results of a function with a rule: one application of `custom`, of bodies of its rules.
+
+    Where it `keeps` what its backward pass reads that is recorded as well, and not computed again.
 
     A rule may call its function, as that of ``exp`` does; it is written out in the rule of the rule of its rule.
     """
@@ -491,12 +494,12 @@ def applied_rule(stack: Any, rule: Any, args: Sequence[Any]) -> list[Any]:
         return list(rule.value(args))
     token = _rules.set((*under_way, function))
     try:
-        return _applied(stack, rule, args)
+        return _applied(stack, rule, args, keeps)
     finally:
         _rules.reset(token)
 
 
-def _applied(stack: Any, rule: Any, args: Sequence[Any]) -> list[Any]:
+def _applied(stack: Any, rule: Any, args: Sequence[Any], keeps: bool) -> list[Any]:
     avals = [aval_of(stack, x) for x in args]
     smooth = [n for n, a in enumerate(avals) if kind_of(a.dtype) in "fc"]
 
@@ -527,11 +530,15 @@ def _applied(stack: Any, rule: Any, args: Sequence[Any]) -> list[Any]:
     backward = traced(stack, pulled, [*avals, *(results[n] for n in moved)], asks=True)
     captured = {id(x): x for each in (own, forward, backward) for x in each.captured}
     bodies = [_with_all(each, [*captured], len(avals)) for each in (own, forward, backward)]
+    back: tuple[Body, ...] = ()
+    if keeps:
+        passes = in_passes(bodies[2], len(args) + len(captured), len(results))
+        bodies[0], back = passes.forward, (passes.backward,)
     found = stack.autodiff.bind(  # rows of batches within the scope are batched there
         custom, *args, *captured.values(), body=bodies[0], pushed=bodies[1], pulled=bodies[2], moved=tuple(moved),
-        reached=tuple(smooth),
+        reached=tuple(smooth), back=back,
     )  # fmt: skip
-    return [*found]
+    return [*found[: len(results)]]
 
 
 def _or_zeros(stack: Any, found: Any, aval: Aval) -> Any:

@@ -156,6 +156,7 @@ class Jitted:
         self._lock = RLock()
         self._recording: Any = getattr(getattr(stack, "engine", None), "recording", None)
         self._called_for = set[Any]()  # signatures of which a dynamic stack records what is computed
+        self._records = dict[Any, Any]()  # signatures to programs that it records, False where there is none
         self._positions, self._names = _named(f, static)
         self._donated = _named(f, donate)
         both = [*(self._positions & self._donated[0]), *(self._names & self._donated[1])]
@@ -175,7 +176,8 @@ class Jitted:
             return self._called(args, keywords)
         met = self._met(args, keywords)
         if met is None:
-            return self._called(args, keywords)
+            recorded = self._recorded(args, keywords)
+            return self._called(args, keywords) if recorded is None else recorded[0]
         known, tensors = met
         results = known.program.run(tensors)
         if known.has_run and known not in self._quick and isinstance(known.program, Program):
@@ -253,6 +255,55 @@ class Jitted:
                 return None
             found = self._remembered(key, Known(key, *found))
         return found, tensors
+
+    def _recorded(self, args: Any, keywords: Any) -> Any:
+        """The result, in a list, of one program whose application a dynamic stack records; None where there is none."""
+        recording = self._recording
+        if recording is None or not recording.is_on or self.dynamic or recorder(self.stack) is not None:
+            return None
+        statics, dynamic = self._split(args, keywords)
+        leaves, structure = flatten(dynamic)
+        if self._given_up(dynamic):
+            return None
+        carriers, signature, moving = [], list[Any](), []
+        for leaf in leaves:
+            if _is_static(leaf):
+                signature.append((leaf, exact(leaf)))
+                continue
+            array = self.stack.concrete(leaf)
+            if array is None:
+                return None
+            takes = takes_gradients(leaf)
+            if takes:
+                moving.append(len(carriers))
+            carriers.append(self.stack.value_of(self.stack.carrier(leaf)) if takes else array)
+            signature.append((self.stack.device.aval(array), takes))
+        key = (structure.signature, tuple(signature), statics, exact(tuple(v for _, v in statics)))
+        known = self._records.get(key)
+        if known is None:
+            avals = [aval for aval, takes in signature if type(takes) is bool]
+            known = self._recordable(args, keywords, leaves, structure, avals, moving) or False
+            if len(self._records) >= KEPT:
+                self._records.clear()
+            self._records[key] = known
+        return [known.run(self.stack, carriers)] if known else None
+
+    def _recordable(
+        self, args: Any, keywords: Any, leaves: list[Any], structure: Structure, avals: list[Any], moving: list[int]
+    ) -> Any:
+        """The function as a program that is recorded; None where its operators are to be, one by one."""
+
+        def f(tensors: list[Tensor]) -> Any:
+            rest = iter(tensors)
+            moving, named = structure.build([leaf if _is_static(leaf) else next(rest) for leaf in leaves])
+            return self._applied(*self._with_statics(args, keywords, moving, named))
+
+        with no_full_collections():
+            found = self.stack.recorded_program(f, avals, moving, str(self.name))
+        if found is not None:
+            with self._lock:
+                self.traces += 1
+        return found
 
     def _given_up(self, dynamic: Any) -> frozenset[int]:
         """Which of the leaves belong to arguments that are donated."""

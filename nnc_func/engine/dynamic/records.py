@@ -179,17 +179,17 @@ class Recording:
                 variable.recorded = found = None
         return found  # type: ignore[no-any-return]
 
-    def made(self, op: Op, operands: tuple[Any, ...], params: Any, found: Any) -> Any:
+    def made(self, op: Op, operands: tuple[Any, ...], params: Any, found: Any, shown: int | None = None) -> Any:
         """The result, or the results, of an application that was just computed; whoever asks holds its operands.
 
-        They are recorded, unless nothing is.
+        They are recorded, unless nothing is. Of several, those from number `shown` on are kept and held by nobody.
         """
         if not self.is_on:
             return found
         if not op.multi_result:
             return self.record((op, operands, params), found, operands)
         whole = self.record((op, operands, params), found, operands).record  # which nobody holds
-        return tuple([self.record((PART, (whole,), n), array, (whole,)) for n, array in enumerate(found)])
+        return tuple([self.record((PART, (whole,), n), array, (whole,)) for n, array in enumerate(found[:shown])])
 
     def made_of(self, op: Op, operands: tuple[Any, ...], params: Any, found: Any) -> Any:
         """As `made`, where nobody need hold the operands: those that reach no more are constants.

@@ -156,8 +156,10 @@ class Rule:
         return found
 
 
-def refusal(*, function: Any, **_: Any) -> Refusal | None:
+def refusal(*, function: Any, pure: bool = False, **_: Any) -> Refusal | None:
     """Why a function of the host has no derivative; None where it has one."""
+    if getattr(function, "repeats", False) and not pure:
+        return Refusal(f"{name_of(function)} is computed again for its derivative: say pure=True, if it has no effect")
     if getattr(function, "vjp", None) is not None or getattr(function, "jvp", None) is not None:
         return None
     return Refusal(
