@@ -19,7 +19,6 @@ from nnc_func.control_flow import layer_bypass, scanning
 from nnc_func.deferred import LateMethod
 from nnc_func.device import NumPy
 from nnc_func.device.shared.bind_kernels import kernel_device
-from nnc_func.device.shared.host import numbers
 from nnc_func.device.shared.queries import machine_of
 from nnc_func.engine import Dynamic, Eager, Lazy
 from nnc_func.engine.dynamic.records import Recorded
@@ -39,6 +38,7 @@ from nnc_func.graph.optimiser import Optimiser
 from nnc_func.graph.origin import describe, origin
 from nnc_func.graph.shape import Shape
 from nnc_func.graph.symbol import Symbol
+from nnc_func.graph.tensors import lists
 from nnc_func.graph.tensors.namespace import Ops
 from nnc_func.graph.tensors.tensor import Tensor, listed, paired
 from nnc_func.graph.transfer import effects_of
@@ -299,6 +299,7 @@ class Stack(Derivatives):
 
     def applied(self, op: Op, args: tuple[Any, ...], params: Any) -> Any:
         """As `bind`, where not all arguments are tensors of this stack, or an effect has its token."""
+        args = lists.operands(op, args)
         carriers = [
             a if type(a) in SCALARS else a.value if type(a) is Tensor and a.stack is self else self.carrier(a)
             for a in args
@@ -322,7 +323,7 @@ class Stack(Derivatives):
     def carrier(self, arg: Any) -> Any:
         """What flows through the layers, of a tensor or anything else."""
         if type(arg) is not Tensor:
-            return arg if type(arg) not in (list, tuple) else numbers(self.device, arg)
+            return arg if type(arg) not in lists.ROWS else lists.carrier(self, arg)
         if arg.stack is self or arg.stack == self:
             return arg.value
         if arg.stack is self.device or arg.stack == self.device:
@@ -356,8 +357,8 @@ class Stack(Derivatives):
         dtype = as_dtype(dtype) if type(dtype) is str else dtype
         if type(value) is Dim:
             value = self.bind(CATALOGUE["full"], shape=(), value=value, dtype=dtype or "int64")
-        if isinstance(value, Tensor) and value.stack == self and dtype in (None, value.dtype) and place is None:
-            return value
+        if place is None and (found := lists.converted(self, value, dtype)) is not None:
+            return found
         make = self.engine.asarray if "engine" in self._layers else self.device.asarray
         source = value.numpy() if isinstance(value, Tensor) and value.stack != self.device else value
         return Tensor(self, make(source, dtype) if place is None else make(source, dtype, place=place))

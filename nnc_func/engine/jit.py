@@ -83,9 +83,9 @@ class Jitted:
     """A function of trees of tensors, compiled for each signature it is called with.
 
     Python numbers among the arguments are part of the signature, as are static arguments; arrays, tensors and NumPy's
-    scalars are not. Under a transformation, with an unbound tensor, and where a dynamic stack records what it computes
-    of variables and what was made of them, the function is simply called. It is copied and pickled as functions are: a
-    copy is itself.
+    scalars are not. Under a transformation, and with an unbound tensor, the function is simply called. Where a dynamic
+    stack records what is computed of variables it is one program and one application, if it can be: see
+    `docs/dynamic.md`. It is copied and pickled as functions are: a copy is itself.
 
     In the body of a class it is a method, and its first argument the object. Of a tree (a module, an attrs class) the
     tensors are arguments. Any other object is part of the signature, by its identity: what the method reads of it is

@@ -7,6 +7,7 @@ that is given beside it. What NumPy says of numbers among arrays and of arrays a
 from __future__ import annotations
 
 import operator as python
+from functools import lru_cache
 from typing import Any
 
 from attrs import frozen
@@ -16,6 +17,9 @@ from nnc_func.facets.dims import Extent, known
 from nnc_func.facets.shapes import ShapeT
 
 ARRAY = "array"
+NUMBERS = frozenset((int,))
+BOUNDS = frozenset((int, type(None)))
+ENTRIES = frozenset((int, str, type(None), type(Ellipsis)))
 
 
 @frozen
@@ -65,6 +69,26 @@ def read(key: tuple[Any, ...], shape: ShapeT) -> Reading:
     OperatorError
         An entry that is no index.
     """
+    if not set(map(type, shape)) <= NUMBERS:
+        return _read(key, shape)
+    entries: list[Any] = []
+    for entry in key:
+        if type(entry) is slice:  # which has no hash
+            entry = (entry.start, entry.stop, entry.step)
+            if not set(map(type, entry)) <= BOUNDS:
+                return _read(key, shape)
+        elif type(entry) not in ENTRIES:
+            return _read(key, shape)
+        entries.append(entry)
+    return _known(tuple(entries), shape)
+
+
+@lru_cache(maxsize=4096)
+def _known(entries: tuple[Any, ...], shape: tuple[int, ...]) -> Reading:
+    return _read(tuple([slice(*entry) if type(entry) is tuple else entry for entry in entries]), shape)
+
+
+def _read(key: tuple[Any, ...], shape: ShapeT) -> Reading:
     bounds: list[tuple[Extent, Extent, int]] = []
     kept: list[Extent] = []
     axes: list[int] = []

@@ -35,26 +35,29 @@ def planned_branch(request: Request, node: Node, plan: Plans) -> Planned:
     homes = _homes(bodies, avals, node.avals)
     loops = tuple([_once(request, node, body, avals, homes, plan) for body in bodies])
     arena = max(sum(each.plan.arenas.values()) for each in loops)
-    over = tuple([
-        (1 + homes[r],) if r in homes and all(_may_lie(*each, r, homes[r]) for each in zip(loops, bodies, strict=True))
-        else () for r in range(len(node.avals))
-    ])  # fmt: skip
+    beneath = [_beneath(*each, homes) for each in zip(loops, bodies, strict=True)]
+    lying = set(homes).intersection(*beneath)
+    over = tuple([(1 + homes[r],) if r in lying else () for r in range(len(node.avals))])
     return Planned(loops, kernel_of([Aval((arena,), "uint8")] if arena else [], over))
 
 
 def _homes(bodies: Sequence[Body], avals: Sequence[Aval], results: Sequence[Aval]) -> dict[int, int]:
     """For results the operands, by parameter, in whose memory they are to lie: each one once."""
     found: dict[int, int] = {}
+    taken: set[int] = set()
     passed = [[body.results[r] for body in bodies if body.results[r] < len(avals)] for r in range(len(results))]
     for r, each in enumerate(passed):
-        free = [k for k in each if k not in found.values()]
+        free = [k for k in each if k not in taken]
         if free:
             found[r] = max(free, key=free.count)
+            taken.add(found[r])
+    rest: dict[Aval, list[int]] = {}
+    for k in reversed(range(len(avals))):
+        if k not in taken:
+            rest.setdefault(avals[k], []).append(k)
     for r, aval in enumerate(results):
-        if r not in found:
-            free = [k for k, a in enumerate(avals) if a == aval and k not in found.values()]
-            if free:
-                found[r] = free[0]
+        if r not in found and rest.get(aval):
+            found[r] = rest[aval].pop()
     return found
 
 
@@ -81,13 +84,18 @@ def _once(
     )
 
 
-def _may_lie(loop: Loop, body: Body, r: int, k: int) -> bool:
-    """Whether a result of a body may lie over an operand of it, the parameter `k`."""
-    if body.results[r] == k:
-        return True
-    if k in body.results:
-        return False
-    plan = loop.plan
+def _beneath(loop: Loop, body: Body, homes: dict[int, int]) -> set[int]:
+    """The results of a body that may lie over the operands that are their homes."""
+    plan, passed = loop.plan, {*body.results}
     slots = {carried: slot for carried, (_, slot) in zip(loop.carried, plan.updates, strict=True)}
-    in_place = k in slots and plan.buffers[plan.slots[slots[k]].buffer].kind == VARIABLE
-    return in_place or all(k not in each.operands for each in body.applications)
+    read = {value for each in body.applications for value in each.operands}
+
+    def may_lie(r: int, k: int) -> bool:
+        if body.results[r] == k:
+            return True
+        if k in passed:
+            return False
+        in_place = k in slots and plan.buffers[plan.slots[slots[k]].buffer].kind == VARIABLE
+        return in_place or k not in read
+
+    return {r for r, k in homes.items() if may_lie(r, k)}

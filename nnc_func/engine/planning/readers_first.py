@@ -12,8 +12,14 @@ from nnc_func.graph.node import Node, Value
 def readers_first(sequence: Sequence[Node], kernels: Mapping[Node, Kernel], graph: ComputationGraph) -> list[Node]:
     """The sequence with each reader of a variable before the one node that may overwrite it, where that can be."""
     found = _Sequence(sequence)
-    for variable, _ in graph.updates:
-        readers = [node for node in sequence if any(_shown(a).node is variable for a in node.args)]
+    reading: dict[Node, dict[Node, None]] = {variable: {} for variable, _ in graph.updates}
+    for node in sequence if reading else ():
+        for a in node.args:
+            shown = _shown(a).node
+            if shown in reading:
+                reading[shown][node] = None
+    for variable, those in reading.items():
+        readers = [*those]
         if len(readers) > 1:
             for node in readers:
                 if _may_overwrite(node, kernels[node], variable) and found.put_behind(node, readers):

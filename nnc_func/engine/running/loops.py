@@ -29,11 +29,14 @@ def places_of(loop: Loop) -> Places:
     plan = loop.plan
     found: Places = [((slot,), address) for slot, address in zip(loop.slots, loop.reads, strict=True)]
     leaves = {*plan.inputs, *plan.variables, *plan.constants}
+    beside: dict[int, list[int]] = {}
+    for n, s in enumerate(plan.slots):
+        if n not in leaves and not s.is_view:
+            beside.setdefault(s.buffer, []).append(n)
     for slot, address in zip(loop.targets, loop.writes, strict=True):
         home = plan.slots[slot].buffer
-        beside = [n for n, s in enumerate(plan.slots) if s.buffer == home and n not in leaves and not s.is_view]
         over = plan.buffers[home].kind == VARIABLE  # what is in its memory before it is there, too
-        found.append((tuple(beside) if over else (slot,), address))
+        found.append((tuple(beside.get(home, ())) if over else (slot,), address))
     return found
 
 

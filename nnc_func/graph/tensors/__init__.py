@@ -5,5 +5,6 @@
 - ``arithmetic``: Python's operators.
 - ``operator_methods``: operators as methods; ``method_source`` writes their stub.
 - ``numpy_methods``: NumPy's methods.
+- ``lists``: lists with tensors among their elements, as tensors.
 - ``bridges``: other libraries read a tensor's memory.
 """

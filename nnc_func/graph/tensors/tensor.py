@@ -90,6 +90,8 @@ class Tensor(Methods):
     def shape(self) -> tuple[Any, ...]:
         """Extents; an unknown one is symbolic."""
         value = self.value
+        if type(value) is np.ndarray:
+            return value.shape  # type: ignore[no-any-return]
         return value.aval.shape if type(value) in _WITH_AVAL else self.stack.aval(self).shape  # type: ignore[no-any-return]
 
     @property

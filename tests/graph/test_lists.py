@@ -1,0 +1,110 @@
+"""Lists that have tensors among their elements become tensors through which gradients flow (`graph/tensors/lists`)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import nnc_func as nnc
+from nnc_func.errors import DTypeError, NncError, ShapeError
+
+STACKS = {"eager": nnc.eager(), "lazy": nnc.lazy(), "dynamic": nnc.dynamic()}
+each_stack = pytest.mark.parametrize("stack", STACKS.values(), ids=STACKS)
+shapes = st.lists(st.integers(1, 3), max_size=2)
+
+
+@st.composite
+def rows(draw: Any, depth: tuple[int, ...]) -> Any:
+    """A list of lists of such lengths, whose elements are names and numbers."""
+    if not depth:
+        return draw(st.sampled_from(["x", "y", "xy", 2, -1, 0.5, True]))
+    return [draw(rows(depth[1:])) for _ in range(depth[0])]
+
+
+def filled(tree: Any, values: dict[str, Any]) -> Any:
+    if isinstance(tree, list):
+        return [filled(each, values) for each in tree]
+    return values[tree] if isinstance(tree, str) else tree
+
+
+@given(data=st.data(), shape=shapes)
+def test_values_and_gradients_are_those_of_the_elements(data: st.DataObject, shape: list[int]) -> None:
+    tree = data.draw(rows((2, *shape)))
+    if not any(name in repr(tree) for name in "xy"):
+        tree[0] = filled_with(tree[0], "x")
+    x, y = np.float32(3), np.float32(-2)
+    wanted = np.array(filled(tree, {"x": x, "y": y, "xy": x * y}), np.float32)
+    weights = np.arange(1, wanted.size + 1, dtype=np.float32).reshape(wanted.shape)
+
+    def sum_of(a: float, b: float) -> float:
+        return float((np.array(filled(tree, {"x": a, "y": b, "xy": a * b})) * weights).sum())
+
+    slopes = [sum_of(4, -2) - sum_of(3, -2), sum_of(3, -1) - sum_of(3, -2)]  # it is linear in each
+    for name, stack in STACKS.items():
+
+        def loss(a: Any, b: Any, stack: nnc.Stack = stack) -> Any:
+            return (stack.asarray(filled(tree, {"x": a, "y": b, "xy": a * b})) * weights).sum()
+
+        a, b = stack.variable("a", x), stack.variable("b", y)
+        found = stack.asarray(filled(tree, {"x": a, "y": b, "xy": a * b}))
+        np.testing.assert_array_equal(found.numpy(), wanted)
+        assert found.dtype == np.float32
+        assert [
+            float(g.numpy()) for g in stack.grad(loss, argnums=(0, 1))(stack.asarray(x), stack.asarray(y))
+        ] == slopes
+        if name == "dynamic":
+            assert [float(g.numpy()) for g in stack.gradients([loss(a, b)], [a, b])] == slopes
+
+
+def filled_with(tree: Any, name: str) -> Any:
+    return [filled_with(each, name) for each in tree] if isinstance(tree, list) else name
+
+
+@each_stack
+def test_an_operator_takes_a_list_as_the_tensor_that_it_is(stack: nnc.Stack) -> None:
+    x = stack.variable("x", np.float32(2))
+    np.testing.assert_array_equal(stack.ops.add(x, [x * 1, 1.0]).numpy(), [4, 3])
+    np.testing.assert_array_equal(stack.ops.maximum([x, 3], 2.5).numpy(), [2.5, 3])
+    (slope,) = [stack.grad(lambda v: (v * [v, 1.0]).sum())(stack.asarray(np.float32(2)))]
+    assert slope.item() == 5
+
+
+@each_stack
+@pytest.mark.parametrize("name", ["concat", "stack"])
+def test_what_takes_any_number_of_tensors_takes_a_list_of_them(stack: nnc.Stack, name: str) -> None:
+    x, y = stack.variable("x", np.ones((2, 2))), stack.asarray(np.zeros((2, 2)))
+    op = getattr(stack.ops, name)
+    for axis in (0, 1):
+        given_list, given_each = op([x, y], axis=axis), op(x, y, axis=axis)
+        assert given_list.shape == given_each.shape
+        np.testing.assert_array_equal(given_list.numpy(), given_each.numpy())
+
+
+@each_stack
+def test_a_tensor_of_another_dtype_flows(stack: nnc.Stack) -> None:
+    found = stack.grad(lambda v: (stack.asarray(v * v, "float64") * 3).sum())(stack.asarray(np.float32(2)))
+    assert (found.dtype, found.item()) == (np.float32, 12)
+    assert stack.asarray([stack.asarray(1.5)], "int32").numpy().tolist() == [1]
+
+
+def test_a_list_within_a_function_that_is_traced() -> None:
+    lazy = nnc.lazy()
+    double = lazy.jit(lambda v: lazy.asarray([[v.sum(), 1.0], [2.0, v[0]]]))
+    np.testing.assert_array_equal(double(np.array([3.0, 4.0])).numpy(), [[7, 1], [2, 3]])
+    rowwise = lazy.vmap(lambda v: lazy.asarray([v, 2 * v, 1.0]))
+    np.testing.assert_array_equal(rowwise(lazy.asarray([1.0, 5.0])).numpy(), [[1, 2, 1], [5, 10, 1]])
+
+
+@each_stack
+def test_what_cannot_be_one_array_is_refused_at_the_line(stack: nnc.Stack) -> None:
+    x = stack.variable("x", np.ones(2, np.float32))
+    with pytest.raises(ShapeError, match=r"one shape, given \(2,\) and \(3,\).*test_lists\.py"):
+        stack.asarray([x, [1.0, 2.0, 3.0]])
+    with pytest.raises(DTypeError, match="does not fit in int32"):
+        stack.asarray([stack.asarray(np.int32(1)), 2**40])
+    with pytest.raises(NncError, match="'a'"):
+        stack.asarray([x, "a"])
