@@ -265,7 +265,7 @@ class Jitted:
         leaves, structure = flatten(dynamic)
         if self._given_up(dynamic):
             return None
-        carriers, signature, moving = [], list[Any](), []
+        carriers, signature, moving = list[Any](), list[Any](), list[int]()
         for leaf in leaves:
             if _is_static(leaf):
                 signature.append((leaf, exact(leaf)))
@@ -279,7 +279,7 @@ class Jitted:
             carriers.append(self.stack.value_of(self.stack.carrier(leaf)) if takes else array)
             signature.append((self.stack.device.aval(array), takes))
         key = (structure.signature, tuple(signature), statics, exact(tuple(v for _, v in statics)))
-        known = self._records.get(key)
+        known: Any = self._records.get(key)
         if known is None:
             avals = [aval for aval, takes in signature if type(takes) is bool]
             known = self._recordable(args, keywords, leaves, structure, avals, moving) or False
