@@ -371,6 +371,7 @@ class Stack(Derivatives):
         cond, case_of = branches.cond, branches.case_of
         applied_rule, program = tracing.applied_rule, program_from_plan.on_stack
         recorded_program = recorded_programs.recorded_program
+        recorded_application = recorded_programs.recorded_application
     else:
         associative_scan = LateMethod("nnc_func.control_flow.prefixes", "associative_scan")
         fixed_point = LateMethod("nnc_func.control_flow.fixed_points", "fixed_point")
@@ -378,6 +379,7 @@ class Stack(Derivatives):
         loop_until = LateMethod("nnc_func.control_flow.breakpoints", "loop_until")
         cond = LateMethod("nnc_func.control_flow.branches", "cond")
         applied_rule = LateMethod("nnc_func.control_flow.tracing", "applied_rule")
+        recorded_application = LateMethod("nnc_func.control_flow.recorded_programs", "recorded_application")
         recorded_program = LateMethod("nnc_func.control_flow.recorded_programs", "recorded_program")
         program = LateMethod("nnc_func.engine.files.program_from_plan", "on_stack")
         case_of = LateMethod("nnc_func.control_flow.branches", "case_of")

@@ -8,14 +8,15 @@ whatever program of gradients it lies in.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 from attrs import frozen
 
 from nnc_func.aval import Aval
-from nnc_func.body import Body
+from nnc_func.body import Application, Body
 from nnc_func.body_builder import BodyBuilder
-from nnc_func.control_flow.tracing import TracedBody, traced
+from nnc_func.control_flow.tracing import aval_of, traced
 from nnc_func.engine.dynamic.records import Recorded
 from nnc_func.engine.running.program import Program
 from nnc_func.errors import DerivativeError, NncError
@@ -26,6 +27,7 @@ from nnc_func.graph.ops.custom import custom
 from nnc_func.graph.ops.cut_bodies import zeros
 from nnc_func.graph.ops.saved_values import in_passes
 from nnc_func.graph.tensors.tensor import Tensor
+from nnc_func.op import Op
 from nnc_func.tree import ONE_LEAF, Structure, flatten
 
 
@@ -55,12 +57,16 @@ class RecordedProgram:
 
     def run(self, stack: Any, arguments: Sequence[Any]) -> Any:
         """The results for these carriers, a tree of tensors."""
+        return self.structure.build([Tensor(stack, each) for each in self.results(stack, arguments)])
+
+    def results(self, stack: Any, arguments: Sequence[Any]) -> Sequence[Any]:
+        """The same as carriers."""
         recording = stack.engine.recording
         given = [*arguments, *(recording.of(x) if type(x) is Variable else x for x in self.captured)]
         arrays = [x.array if type(x) is Recorded else x for x in given]
         operands = tuple([x.record if type(x) is Recorded else x for x in given])
         found = recording.made(custom, operands, self.params, tuple(self.program.run(arrays)), self.count)
-        return self.structure.build([Tensor(stack, each) for each in found[: self.count]])
+        return found[: self.count]  # type: ignore[no-any-return]
 
 
 def recorded_program(
@@ -94,17 +100,52 @@ def recorded_program(
     captured = [x.node.data if isinstance(x, Value) and x.node.op is CONSTANT else x for x in found.captured]
     if found.has_effects or any(isinstance(x, Value) or hasattr(x, "primal") for x in captured):
         return None
+    flowing = [*moving, *_variables(captured, len(avals))]
+    made = _parted(stack, found.body, found.parameters, tuple(flowing), len(found.avals), name)
+    if made is None:
+        return None
+    program, params, more = made
+    return RecordedProgram(program, (*captured, *more), params, structures[0], len(found.avals))
+
+
+def recorded_application(stack: Any, op: Op, carriers: Sequence[Any], params: dict[str, Any]) -> Sequence[Any] | None:
+    """The results of a loop or a branch with effects, as one program of a dynamic stack; None where it cannot be one.
+
+    What its derivative reads is kept, so that no effect happens again.
+    """
+    recording = stack.engine.recording
+    given = [recording.of(x) if type(x) is Variable else x for x in carriers]
+    moving = tuple([n for n, x in enumerate(given) if type(x) is Recorded and kind_of(x.dtype) in "fc"])
+    if not moving or any(isinstance(x, Value) and type(x) is not Recorded for x in given):
+        return None
+    avals = tuple([aval_of(stack, x) for x in given])
+    count = len(op.shape(*[tuple(a.shape) for a in avals], **dict(op.canonical(params))))
+    body = Body(
+        len(avals), [Application(op, tuple(range(len(avals))), params, count)], range(len(avals), len(avals) + count)
+    )
+    made = _parted(stack, body, avals, moving, count, op.name)
+    if made is None:
+        return None
+    program, its, more = made
+    return RecordedProgram(program, more, its, ONE_LEAF, count).results(stack, given)
+
+
+@lru_cache(64)
+def _parted(
+    stack: Any, body: Body, avals: tuple[Aval, ...], moving: tuple[int, ...], count: int, name: str
+) -> tuple[Any, dict[str, Any], tuple[Any, ...]] | None:
+    """The program of the forward pass of a body, the parameters of `custom`, and arrays that are further operands.
+
+    None where it has no derivative.
+    """
     try:
-        params, more = _derived(stack, found, len(avals), [*moving, *_variables(captured, len(avals))])
+        params, more = _derived(stack, body, avals, moving, count)
     except DerivativeError:
         return None
     if not params["moved"]:
         return None
-    inputs = [
-        stack.symbol.input(f"operand {n}", a) for n, a in enumerate([*found.parameters, *map(stack.device.aval, more)])
-    ]
-    program = _compiled(stack, params["body"], inputs, name)
-    return RecordedProgram(program, (*captured, *more), params, structures[0], len(found.avals))
+    inputs = [stack.symbol.input(f"operand {n}", a) for n, a in enumerate([*avals, *map(stack.device.aval, more)])]
+    return _compiled(stack, params["body"], inputs, name), params, more
 
 
 def _variables(captured: Sequence[Any], first: int) -> list[int]:
@@ -112,12 +153,13 @@ def _variables(captured: Sequence[Any], first: int) -> list[int]:
     return [first + n for n, x in enumerate(captured) if type(x) is Variable and kind_of(x.dtype) in "fc"]
 
 
-def _derived(stack: Any, found: TracedBody, own: int, moving: Sequence[int]) -> tuple[dict[str, Any], tuple[Any, ...]]:
+def _derived(
+    stack: Any, body: Body, avals: Sequence[Aval], moving: Sequence[int], count: int
+) -> tuple[dict[str, Any], tuple[Any, ...]]:
     """The parameters of `custom`, and arrays that are further operands."""
-    derive, avals, reached = stack.autodiff.bodies, list(found.parameters), tuple(sorted(moving))
-    pull = derive.cotangent(found.body, avals, frozenset(moving))
-    push = derive.tangent(found.body, avals, frozenset(moving))
-    count = len(found.avals)
+    derive, reached = stack.autodiff.bodies, tuple(sorted(moving))
+    pull = derive.cotangent(body, avals, frozenset(moving))
+    push = derive.tangent(body, avals, frozenset(moving))
     moved = tuple([n for n in range(count) if pull.moved[n]])
     if push.moved != pull.moved:
         raise DerivativeError("tangents and cotangents flow through different results")

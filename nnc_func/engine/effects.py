@@ -162,6 +162,13 @@ def applied_with_effects(stack: Any, op: Op, args: tuple[Any, ...], params: dict
 
     Its derivative then reads what was computed, so that no effect happens again.
     """
+    recording = getattr(stack.engine, "recording", None)
+    if recording is not None and recording.is_on and recorder(stack) is None:
+        given = [first_array(stack, a) for a in args]
+        if not any(hasattr(x, "primal") for x in given):
+            made = stack.recorded_application(op, given, params)
+            if made is not None:
+                return tuple([Tensor(stack, each) for each in made])
     found: tuple[Tensor, ...] = stack.applied(op, args, params)
     if recorder(stack) is None and not _inputs(args):
         values = [each for each in map(_carrier, found) if isinstance(each, Value)]
@@ -170,6 +177,14 @@ def applied_with_effects(stack: Any, op: Op, args: tuple[Any, ...], params: dict
             if node in last or (node.op.holds_body and not is_pure(node.op, node.items)):
                 _settle(stack, node)
     return found
+
+
+def first_array(stack: Any, arg: Any) -> Any:
+    """A carrier; an array for the token before all effects, which needs no graph."""
+    value = stack.carrier(arg)
+    if isinstance(value, Value) and getattr(value, "node", None) is value and value.op is operators.token:
+        return stack.carrier(stack.bind(operators.token))
+    return value
 
 
 def _settle(stack: Any, node: Any) -> None:

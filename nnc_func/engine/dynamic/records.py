@@ -24,9 +24,11 @@ from operator import attrgetter
 from typing import Any
 from weakref import WeakValueDictionary, ref
 
+from nnc_func.body import bodies_of
 from nnc_func.facets.dtypes import kind_of
 from nnc_func.graph.leaves import Variable
 from nnc_func.graph.node import Node, Value
+from nnc_func.graph.ops.silent_bodies import only_asks
 from nnc_func.graph.origin import Origin, attributed, origin
 from nnc_func.layer import find
 from nnc_func.op import Op
@@ -342,10 +344,10 @@ class Recording:
         op, operands, params = application
         if op is PART:
             whole = operands[0].application
-            if whole is not None and whole[0].effect:  # which does not happen again
+            if whole is not None and _happens(whole):  # which does not happen again
                 return symbol.held(record.array)
             return found[operands[0]].result(params)
-        if op.effect:
+        if _happens(application):
             return symbol.held(record.array[0] if op.multi_result else record.array)
         args = []
         for x in operands:
@@ -363,6 +365,12 @@ class Recording:
         if node is None or node.data is not array:
             node = self._constants[id(array)] = symbol.held(array)
         return node
+
+
+def _happens(application: Any) -> bool:
+    """Whether an application does more than compute, and ask."""
+    op, _, params = application
+    return op.effect or (op.holds_body and not all(map(only_asks, bodies_of((params or {}).items()))))
 
 
 # --- in threads, and in traces ----------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from nnc_func.graph.ops.bodies import check_computes, computed, dtypes_in, flops
 from nnc_func.graph.ops.cut_bodies import aval_of
 from nnc_func.graph.ops.families import Bodies, Nested, Tensor
 from nnc_func.graph.ops.saved_values import Passes, in_passes
-from nnc_func.graph.ops.silent_bodies import only_asks
+from nnc_func.graph.ops.silent_bodies import only_asks, silenced
 from nnc_func.op import Op, operator
 
 Given = dict[str, Any]
@@ -125,6 +125,17 @@ def _known(op: Op, derive: Any, o: Any, moving: frozenset[int], ys: Any, xs: Seq
     return _both_ways(op, derive, o, moving, ys, xs, params)
 
 
+def _again(body: Body) -> Body:
+    """A body that is computed a second time, without effects."""
+    found = silenced((("body", body),))
+    if found is None:
+        raise DerivativeError(
+            "a derivative of second order of a loop or a branch of values computes it again without its effects, but "
+            "these give what it is made of (ops.callback): say that it is pure=True, or use grad of grad"
+        )
+    return dict(found)["body"]  # type: ignore[no-any-return]
+
+
 def _both_ways(op: Op, derive: Any, o: Any, moving: frozenset[int], ys: Any, xs: Sequence[Any], params: Any) -> Any:
     """The derivative, where the results of the forward pass are known."""
     count, back = _values(params), _passes(xs, params).backward
@@ -135,7 +146,8 @@ def _both_ways(op: Op, derive: Any, o: Any, moving: frozenset[int], ys: Any, xs:
             given = [o.zeros_like(ys[n]) if gs[n] is None else gs[n] for n in params["moved"]]
             found = dict(zip(params["reached"], _of(o, back, [*xs, *ys, *given]), strict=True))
         if any(g is not None for g in gs[count:]):  # of higher order: what is kept is made of the operands as well
-            _, pulled = derive.linearize(lambda *given: _of(o, params["body"], given)[count:], xs, moving)
+            body = _again(params["body"])
+            _, pulled = derive.linearize(lambda *given: _of(o, body, given)[count:], xs, moving)
             for n, g in enumerate(pulled(gs[count:])):
                 if g is not None:
                     found[n] = g if found.get(n) is None else o.add(found[n], g)
