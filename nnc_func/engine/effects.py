@@ -164,7 +164,7 @@ def applied_with_effects(stack: Any, op: Op, args: tuple[Any, ...], params: dict
     """
     recording = getattr(stack.engine, "recording", None)
     if recording is not None and recording.is_on and recorder(stack) is None:
-        given = [first_array(stack, a) for a in args]
+        given = [_before(stack, a) for a in args]
         if not any(hasattr(x, "primal") for x in given):
             made = stack.recorded_application(op, given, params)
             if made is not None:
@@ -179,7 +179,7 @@ def applied_with_effects(stack: Any, op: Op, args: tuple[Any, ...], params: dict
     return found
 
 
-def first_array(stack: Any, arg: Any) -> Any:
+def _before(stack: Any, arg: Any) -> Any:
     """A carrier; an array for the token before all effects, which needs no graph."""
     value = stack.carrier(arg)
     if isinstance(value, Value) and getattr(value, "node", None) is value and value.op is operators.token:
