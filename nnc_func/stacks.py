@@ -92,24 +92,15 @@ def lazy(device: Any = None) -> Stack:
     return Stack(NN(Autodiff(Lazy(graph_layers(NumPy() if device is None else device)))))
 
 
-def dynamic(device: Any = None, *, memoise: int | str | bool | None = None) -> Stack:
-    """The stack that computes at once, and records what gradients may flow through; see `Stack.gradients`.
-
-    Parameters
-    ----------
-    device
-        Where it computes: on the host by NumPy, if nothing is said.
-    memoise
-        The most bytes of results that are kept, to be given again where equal operators meet equal operands; see
-        `Stack.memoisation`. True: 256 MiB.
+def dynamic(device: Any = None, **settings: Any) -> Stack:
+    """The stack that computes at once, and records what gradients may flow through; settings are those of `Dynamic`.
 
     Examples
     --------
     >>> dynamic().ops.add(1.0, 2).item()
     3.0
     """
-    layers = graph_layers(NumPy() if device is None else device)
-    return Stack(NN(Autodiff(Dynamic(layers, memoise=memoise))))
+    return Stack(NN(Autodiff(Dynamic(graph_layers(NumPy() if device is None else device), **settings))))
 
 
 def _role(name: str) -> Any:

@@ -182,9 +182,8 @@ def applied_with_effects(stack: Any, op: Op, args: tuple[Any, ...], params: dict
 def _before(stack: Any, arg: Any) -> Any:
     """A carrier; an array for the token before all effects, which needs no graph."""
     value = stack.carrier(arg)
-    if isinstance(value, Value) and getattr(value, "node", None) is value and value.op is operators.token:
-        return stack.carrier(stack.bind(operators.token))
-    return value
+    is_first = isinstance(value, Value) and not hasattr(value, "array") and value.node.op is operators.token
+    return stack.carrier(stack.bind(operators.token)) if is_first else value
 
 
 def _settle(stack: Any, node: Any) -> None:

@@ -50,7 +50,7 @@ class Record:
         The operator, its operands (records, arrays and numbers), its parameters as they were given. Of one of several
         results `PART`, the record of all of them, and which it is. None of a leaf, and where nothing upstream is held.
     array
-        The value. Of the record of several results a tuple of them.
+        The value. Of the record of several results a tuple of them. Where it is evicted, a `Vacancy` for each array.
     held
         Whether a tensor holds it.
     reaching
@@ -123,7 +123,7 @@ class Recorded(Value):
     def __del__(self) -> None:
         record = self.record
         record.held = False
-        if not record.reaching:
+        if not record.reaching or record.recording.saved is not None:
             record.recording.drop(record)
 
     def __repr__(self) -> str:
@@ -137,14 +137,17 @@ class Recording:
     ----------
     graph, table, aval
         The layer that makes nodes; their intern table; the function from an array to its aval.
+    saved
+        The cache of values that no tensor holds; None where they may take what they like.
     """
 
     __slots__ = (
-        "__weakref__", "_constants", "_dropped", "_is_busy", "_leaves", "_lock", "_smooth", "aval", "graph", "table",
+        "__weakref__", "_constants", "_dropped", "_is_busy", "_leaves", "_lock", "_smooth", "aval", "graph", "saved",
+        "table",
     )  # fmt: skip
 
-    def __init__(self, graph: Any, table: Any, device: Any) -> None:
-        self.graph, self.table = graph, table
+    def __init__(self, graph: Any, table: Any, device: Any, saved: Any = None) -> None:
+        self.graph, self.table, self.saved = graph, table, saved
         self.aval = device.aval
         self._leaves: set[ref[Record]] = set()
         self._dropped: deque[Record] = deque()
@@ -190,7 +193,8 @@ class Recording:
             return found
         if not op.multi_result:
             return self.record((op, operands, params), found, operands)
-        whole = self.record((op, operands, params), found, operands).record  # which nobody holds
+        kept = self.record((op, operands, params), found, operands)  # until its parts are there; then nobody holds it
+        whole = kept.record
         return tuple([self.record((PART, (whole,), n), array, (whole,)) for n, array in enumerate(found[:shown])])
 
     def made_of(self, op: Op, operands: tuple[Any, ...], params: Any, found: Any) -> Any:
@@ -198,23 +202,33 @@ class Recording:
 
         An operand may be one of several results: a pair of their record, and its number.
         """
+        with self.undisturbed():
+            operands = tuple([self._part(*x) if type(x) is tuple else x for x in operands])
+            given = tuple([self.array(x) if type(x) is Record and not x.reaches else x for x in operands])
+            if any(type(x) is Record for x in given):
+                found = self.made(op, given, params, found)
+        return found
+
+    @contextmanager
+    def undisturbed(self) -> Iterator[None]:
+        """While it is open nothing is swept, by a finaliser neither."""
         with self._lock:
-            before, self._is_busy = self._is_busy, True  # nothing is swept meanwhile, by a finaliser neither
+            before, self._is_busy = self._is_busy, True
             try:
-                operands = tuple([self._part(*x) if type(x) is tuple else x for x in operands])
-                given = tuple([x.array if type(x) is Record and not x.reaches else x for x in operands])
-                if any(type(x) is Record for x in given):
-                    found = self.made(op, given, params, found)
+                yield
             finally:
                 self._is_busy = before
         self._swept()
-        return found
+
+    def array(self, record: Record) -> Any:
+        """The value of a record; computed again if it is evicted."""
+        return record.array if self.saved is None else self.saved.array(record)
 
     def _part(self, whole: Record, number: int) -> Any:
         """The record of one of several results; its array, if that is made of nothing that is held."""
-        array = whole.array[number]
         if not whole.reaches:
-            return array
+            return self.array(whole)[number]
+        array = whole.array[number]
         for each in list(whole.users or ()):
             part = each()
             if part is not None and part.application == (PART, (whole,), number):
@@ -273,7 +287,10 @@ class Recording:
     # --- what is dropped ----------------------------------------------------------------------------------
 
     def drop(self, record: Record) -> None:
-        """Note that a record neither is held nor reaches; those that reach through it alone reach no more."""
+        """Note that a record is not held any more. If it does not reach, those that do through it alone reach no more.
+
+        If it does, it is saved for gradients, and is for the cache, if there is one.
+        """
         self._dropped.append(record)
         self._swept()
 
@@ -294,6 +311,9 @@ class Recording:
         dropped = self._dropped
         while dropped:
             record = dropped.popleft()
+            if record.reaching:
+                self.saved.add(record)
+                continue
             users, record.users = record.users, None
             if users is None:  # it was dropped twice, from two sides at once
                 continue
@@ -340,12 +360,12 @@ class Recording:
             variable = None if record.variable is None else record.variable()
             now = None if variable is None else variable.recorded
             is_now = type(now) is Recorded and now.record is record
-            return symbol.reading(variable) if variable is not None and is_now else symbol.held(record.array)
+            return symbol.reading(variable) if variable is not None and is_now else symbol.held(self.array(record))
         op, operands, params = application
         if op is PART:
             whole = operands[0].application
             if whole is not None and _happens(whole):  # which does not happen again
-                return symbol.held(record.array)
+                return symbol.held(self.array(record))
             return found[operands[0]].result(params)
         if _happens(application):
             return symbol.held(record.array[0] if op.multi_result else record.array)
