@@ -52,7 +52,15 @@ from nnc_func.tree import flatten
 
 if TYPE_CHECKING:
     from nnc_func.array_api.namespace import ArrayNamespace
-    from nnc_func.control_flow import branches, breakpoints, fixed_points, prefixes, tracing, while_loops
+    from nnc_func.control_flow import (
+        branches,
+        breakpoints,
+        fixed_points,
+        prefixes,
+        recorded_programs,
+        tracing,
+        while_loops,
+    )
     from nnc_func.engine.files import program_from_plan
 
 LATER: Any = object()  # a function that is given in a call of its own, as to decorators
@@ -370,6 +378,8 @@ class Stack(Derivatives):
         while_loop, loop_until = while_loops.while_loop, breakpoints.loop_until
         cond, case_of = branches.cond, branches.case_of
         applied_rule, program = tracing.applied_rule, program_from_plan.on_stack
+        recorded_program = recorded_programs.recorded_program
+        recorded_application = recorded_programs.recorded_application
     else:
         associative_scan = LateMethod("nnc_func.control_flow.prefixes", "associative_scan")
         fixed_point = LateMethod("nnc_func.control_flow.fixed_points", "fixed_point")
@@ -377,6 +387,8 @@ class Stack(Derivatives):
         loop_until = LateMethod("nnc_func.control_flow.breakpoints", "loop_until")
         cond = LateMethod("nnc_func.control_flow.branches", "cond")
         applied_rule = LateMethod("nnc_func.control_flow.tracing", "applied_rule")
+        recorded_application = LateMethod("nnc_func.control_flow.recorded_programs", "recorded_application")
+        recorded_program = LateMethod("nnc_func.control_flow.recorded_programs", "recorded_program")
         program = LateMethod("nnc_func.engine.files.program_from_plan", "on_stack")
         case_of = LateMethod("nnc_func.control_flow.branches", "case_of")
 

@@ -19,7 +19,7 @@ from attrs import frozen
 from nnc_func.autodiff.arguments import alike
 from nnc_func.autodiff.formulas import Called, Joint
 from nnc_func.autodiff.linearised import Linearised
-from nnc_func.autodiff.traced import Entry, Reverse, Traced, refuse
+from nnc_func.autodiff.traced import Entry, Reverse, Traced, check_derivative
 from nnc_func.aval import Aval
 from nnc_func.body import Body
 from nnc_func.engine.dynamic.paths import Path, is_part, path_between
@@ -28,7 +28,7 @@ from nnc_func.engine.dynamic.replay.replay import Replay
 from nnc_func.engine.dynamic.vacancies import Vacancy
 from nnc_func.engine.running.program import Program
 from nnc_func.errors import DerivativeError
-from nnc_func.facets.derivatives import OfBodies, Refusal
+from nnc_func.facets.derivatives import OfBodies
 from nnc_func.facets.dtypes import kind_of
 from nnc_func.graph.bodies import abstract
 from nnc_func.graph.graph import ComputationGraph
@@ -282,11 +282,14 @@ class _Writing:
         results = [self.inputs[n] for n in step.results]
         if isinstance(derivative, OfBodies):
             moving = frozenset([n for n, each in enumerate(parents) if each is not None])
-            values, push, pull = derivative.linearize(op, self.bodies, self.autodiff.functions, moving, primals, params)
+            o, values = self.autodiff.functions, results
+            if derivative.known is not None:
+                push, pull = derivative.known(op, self.bodies, o, moving, values, primals, params)
+            else:
+                values, push, pull = derivative.linearize(op, self.bodies, o, moving, primals, params)
             entry = Entry(Called(op.name, Joint(push, pull)), primals, parents, {}, tuple(values))
-        elif isinstance(derivative, Refusal):
-            refuse(op, derivative)
         else:
+            check_derivative(op, params)
             entry = Entry(op, primals, parents, params, tuple(results) if op.multi_result else results[0])
         self.trace.tape.append(entry)
         for index, n in enumerate(step.results):

@@ -346,6 +346,25 @@ def test_it_is_computed_again_from_any_depth() -> None:
     assert stack.gradients([z], [v])[0].item() == 0.5
 
 
+def test_the_page_of_what_is_alive_tells_what_is_evicted() -> None:
+    stack = fresh(0)
+    x = +stack.variable("x", np.ones(100))
+    y = stack.ops.sin(x * 2.0)
+    assert (stack.live.saved, stack.live.bytes, stack.live.evicted) == (0, 0, 1)
+    assert "evicted" in stack.live.to_html()
+    assert "1 evicted" in str(stack.live)
+    assert y.shape == (100,)
+
+
+def test_memoising_within_a_limit() -> None:
+    stack = nnc.dynamic(memory_limit=0, memoise=True)
+    x = +stack.variable("x", np.ones(100))
+    for _ in range(2):
+        y = (stack.ops.sin(x * 2.0) * x).sum()
+        np.testing.assert_allclose(stack.gradients([y], [x])[0].numpy(), np.sin(2) + 2 * np.cos(2))
+    assert stack.memoisation.hits > 0
+
+
 def test_a_value_on_the_way_and_its_gradient() -> None:
     stack = fresh(0)
     x = +stack.variable("x", np.linspace(1, 2, 4))

@@ -5,10 +5,10 @@
 - ``records``: what is recorded, and how long it lives.
 - ``paths``: what lies between recorded values, and its structure.
 - ``live``: what is alive, in numbers.
-- ``live_page``: what is alive as a page: each value, what it costs, and why it is kept.
-- ``memoisation``: results that are given again where equal operators meet equal operands.
 - ``saved_values``: a limit of saved values: which are evicted.
 - ``vacancies``: what stands where an array was, and how it is computed again.
+- ``live_page``: what is alive as a page: each value, what it costs, and why it is kept.
+- ``memoisation``: results that are given again where equal operators meet equal operands.
 - ``replay``: what recurs, as programs.
 """
 

@@ -63,14 +63,14 @@ class Dynamic(Lazy[A]):
 
     Attributes
     ----------
+    memory_limit
+        Bytes that values may take which no tensor holds and gradients may need, or a number with a unit: ``"500MB"``,
+        ``"1.5 GiB"``; None: as many as there are. Beyond it they are evicted, and computed again where they are read.
     memoise
         The most bytes of results that are kept to be given again where equal operators meet equal operands, or as
         ``"500MB"``; True: 256 MiB. None: nothing is.
     memo
         What is kept so, for all stacks of the recipe; None where nothing is.
-    memory_limit
-        Bytes that values may take which no tensor holds and gradients may need, or a number with a unit: ``"500MB"``,
-        ``"1.5 GiB"``; None: as many as there are. Beyond it they are evicted, and computed again where they are read.
     recording
         What is recorded, and what is alive of it.
     pulls

@@ -57,6 +57,7 @@ class Live:
         return (
             f"{self.symbols:,} values, {self.nodes:,} applications between them; "
             f"{self.saved:,} kept for gradients alone, {sized(self.bytes)}"
+            f"{f', {self.evicted:,} evicted' if self.evicted else ''}"
         )
 
     def to_html(self) -> str:
@@ -106,8 +107,8 @@ def live(recording: Recording, memo: Any = None) -> Live:
     for record in symbols:
         if record.held:
             saved.pop(id(record.array), None)
-    nbytes = sum(map(_bytes(recording), saved.values()))
     evicted = sum([type(array) is Vacancy for array in unheld])
+    nbytes = sum(map(_bytes(recording), saved.values()))
     return Live(len(symbols), nodes, len(saved), nbytes, evicted, ref(recording), None if memo is None else ref(memo))
 
 

@@ -24,9 +24,11 @@ from operator import attrgetter
 from typing import Any
 from weakref import WeakValueDictionary, ref
 
+from nnc_func.body import bodies_of
 from nnc_func.facets.dtypes import kind_of
 from nnc_func.graph.leaves import Variable
 from nnc_func.graph.node import Node, Value
+from nnc_func.graph.ops.silent_bodies import only_asks
 from nnc_func.graph.origin import Origin, attributed, origin
 from nnc_func.layer import find
 from nnc_func.op import Op
@@ -182,20 +184,20 @@ class Recording:
                 variable.recorded = found = None
         return found  # type: ignore[no-any-return]
 
-    def made(self, op: Op, operands: tuple[Any, ...], params: Any, found: Any) -> Any:
+    def made(self, op: Op, operands: tuple[Any, ...], params: Any, found: Any, shown: int | None = None) -> Any:
         """The result, or the results, of an application that was just computed; whoever asks holds its operands.
 
-        They are recorded, unless nothing is.
+        They are recorded, unless nothing is. Of several, those from number `shown` on are kept and held by nobody.
         """
-        return self.enter(op, operands, params, found) if self.is_on else found
+        return self.enter(op, operands, params, found, shown) if self.is_on else found
 
-    def enter(self, op: Op, operands: tuple[Any, ...], params: Any, found: Any) -> Any:
+    def enter(self, op: Op, operands: tuple[Any, ...], params: Any, found: Any, shown: int | None = None) -> Any:
         """As `made`, whether or not anything is recorded now."""
         if not op.multi_result:
             return self.record((op, operands, params), found, operands)
         kept = self.record((op, operands, params), found, operands)  # until its parts are there; then nobody holds it
         whole = kept.record
-        return tuple([self.record((PART, (whole,), n), array, (whole,)) for n, array in enumerate(found)])
+        return tuple([self.record((PART, (whole,), n), array, (whole,)) for n, array in enumerate(found[:shown])])
 
     def made_of(self, op: Op, operands: tuple[Any, ...], params: Any, found: Any) -> Any:
         """As `made`, where nobody need hold the operands: those that reach no more are constants.
@@ -364,10 +366,10 @@ class Recording:
         op, operands, params = application
         if op is PART:
             whole = operands[0].application
-            if whole is not None and whole[0].effect:  # which does not happen again
+            if whole is not None and _happens(whole):  # which does not happen again
                 return symbol.held(self.array(record))
             return found[operands[0]].result(params)
-        if op.effect:
+        if _happens(application):
             return symbol.held(record.array[0] if op.multi_result else record.array)
         args = []
         for x in operands:
@@ -385,6 +387,12 @@ class Recording:
         if node is None or node.data is not array:
             node = self._constants[id(array)] = symbol.held(array)
         return node
+
+
+def _happens(application: Any) -> bool:
+    """Whether an application does more than compute, and ask."""
+    op, _, params = application
+    return op.effect or (op.holds_body and not all(map(only_asks, bodies_of((params or {}).items()))))
 
 
 # --- in threads, and in traces ----------------------------------------------------------------------------
