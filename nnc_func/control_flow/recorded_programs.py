@@ -119,7 +119,7 @@ def recorded_application(stack: Any, op: Op, carriers: Sequence[Any], params: di
     if not moving or any(isinstance(x, Value) and type(x) is not Recorded for x in given):
         return None
     avals = tuple([aval_of(stack, x) for x in given])
-    count = len(op.shape(*[tuple(a.shape) for a in avals], **dict(op.canonical(params))))
+    count = len(stack.shape.infer(op, avals, op.canonical(params)))
     body = Body(
         len(avals), [Application(op, tuple(range(len(avals))), params, count)], range(len(avals), len(avals) + count)
     )

@@ -11,7 +11,11 @@ from tests.throughout import throughout
 
 LIBRARY = Path(__file__).resolve().parents[2] / "nnc_func"
 FUSED = "graph/ops/bodies.py"  # an operator made of others: its facets are made of theirs
-CUT = ("graph/ops/cut_bodies.py", "graph/ops/loop_derivative.py")  # what a derivative may compute again
+CUT = (  # what a derivative may compute again
+    "graph/ops/cut_bodies.py",
+    "graph/ops/loop_derivative.py",
+    "graph/ops/saved_values.py",
+)
 BATCHING = ("batching/", "facets/batching.py")  # what becomes of the rows of a batch
 BARE = ("device/shared/namespace.py", "device/null.py")  # a bare device refuses what Type and Shape refuse; Null infers
 VERIFIER = "engine/verifying/applications.py"  # a plan that anybody may have written: no layer has looked at it
@@ -52,9 +56,7 @@ READERS = {  # facet: where in the library it may be read
         "stacks.py",
         "device/shared/dispatch.py",
         "engine/eager.py",
-        "engine/dynamic/dynamic.py",
-        "engine/dynamic/quick.py",
-        "engine/dynamic/records.py",
+        "engine/dynamic/",
         *BATCHING,
         "engine/effects.py",
         "graph/graph.py",

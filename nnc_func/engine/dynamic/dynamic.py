@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakValueDictionary
 
 from attrs import Factory, field
@@ -12,7 +12,6 @@ from attrs import Factory, field
 from nnc_func.device.shared.dispatch import Dispatch
 from nnc_func.device.shared.queries import machine_of
 from nnc_func.engine import settings
-from nnc_func.engine.dynamic.memoisation import Memo, limit_of, memo_of
 from nnc_func.engine.dynamic.quick import mentions, short_way
 from nnc_func.engine.dynamic.records import Recorded, Recording, meet
 from nnc_func.engine.dynamic.saved_values import CacheStatistics, SavedValues
@@ -29,6 +28,9 @@ from nnc_func.layer import changes, layer, opens
 from nnc_func.layer_protocols import GraphSignature, ShapeSignature
 from nnc_func.op import Op
 
+if TYPE_CHECKING:
+    from nnc_func.engine.dynamic.memoisation import Memo
+
 A = TypeVar("A")
 UNBOUND = frozenset((Node, Result, Dim))
 
@@ -44,6 +46,22 @@ def _recording_of(engine: Any) -> Recording:
         saved = None if limit is None else SavedValues(limit, device.aval, machine_of(device), engine._compute)
         found = _recordings.setdefault(recipe, Recording(engine.graph, engine.symbol.table, device, saved))
     return found
+
+
+def _memoised(given: int | str | bool | None) -> int | None:
+    if given is None or given is False:
+        return None
+    from nnc_func.engine.dynamic.memoisation import limit_of  # few ask for it
+
+    return limit_of(given)
+
+
+def _memo_of(engine: Any) -> Memo | None:
+    if engine.memoise is None:
+        return None
+    from nnc_func.engine.dynamic.memoisation import memo_of
+
+    return memo_of(engine)
 
 
 def _limit(given: int | str | None) -> int | None:
@@ -91,10 +109,10 @@ class Dynamic(Lazy[A]):
     """
 
     replay_after: int | None = field(default=None, validator=settings.replay_after)
-    memoise: int | str | None = field(default=None, converter=limit_of)
+    memoise: int | str | None = field(default=None, converter=_memoised)
     shape: ShapeSignature[A] = opens("graph.optimiser.operator.symbol.shape")
     memory_limit: int | None = field(default=None, converter=_limit)
-    memo: Memo | None = field(init=False, eq=False, repr=False, default=Factory(memo_of, takes_self=True))
+    memo: Memo | None = field(init=False, eq=False, repr=False, default=Factory(_memo_of, takes_self=True))
     pulls: OrderedDict[Any, Any] = field(init=False, factory=OrderedDict, eq=False, repr=False)
     arenas: Arenas = field(
         init=False, eq=False, repr=False, default=Factory(lambda self: Arenas(self.device), takes_self=True)

@@ -1,0 +1,44 @@
+"""Dynamic stacks of recipes of their own, and what memoising ones find: what tests share."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from attrs import evolve
+
+import nnc_func as nnc
+from nnc_func.facets.machine import CORE
+
+LARGE = np.random.default_rng(0).normal(size=1000)
+_machines = itertools.count(1)
+
+
+def own_device() -> Any:
+    """A device of a recipe of its own: what others record on stacks of theirs is not counted."""
+    return nnc.NumPy(machine=evolve(CORE, arithmetic=2e9 + next(_machines)))
+
+
+def fresh(memoise: Any = True, device: Any = None) -> nnc.Stack:
+    """A stack of a recipe of its own: nobody else keeps anything there."""
+    return nnc.dynamic(device or own_device(), memoise=memoise)
+
+
+def found(stack: nnc.Stack, computed: Callable[[], Any]) -> tuple[Any, int, int]:
+    """What is computed, and how many hits and misses that takes."""
+    before = stack.memoisation
+    value = computed()
+    after = stack.memoisation
+    return value, after.hits - before.hits, after.misses - before.misses
+
+
+def same(a: Any, b: Any) -> bool:
+    """Whether two tensors hold one array."""
+    return stack_array(a) is stack_array(b)
+
+
+def stack_array(tensor: Any) -> Any:
+    """The array that a tensor holds."""
+    return getattr(tensor.value, "array", tensor.value)
