@@ -13,6 +13,7 @@ from attrs import field, frozen
 from nnc_func.autodiff import Autodiff
 from nnc_func.autodiff.methods import Derivatives
 from nnc_func.autodiff.traced import Traced, unchanging
+from nnc_func.autodiff.values import forming_ahead
 from nnc_func.aval import Aval
 from nnc_func.body import Body, is_pure
 from nnc_func.control_flow import layer_bypass, scanning
@@ -40,6 +41,7 @@ from nnc_func.graph.shape import Shape
 from nnc_func.graph.symbol import Symbol
 from nnc_func.graph.tensors import lists
 from nnc_func.graph.tensors.namespace import Ops
+from nnc_func.graph.tensors.promise import Promise
 from nnc_func.graph.tensors.tensor import Tensor, listed, paired
 from nnc_func.graph.transfer import effects_of
 from nnc_func.graph.type import Type
@@ -84,15 +86,23 @@ def lazy(device: Any = None) -> Stack:
     return Stack(NN(Autodiff(Lazy(graph_layers(NumPy() if device is None else device)))))
 
 
-def dynamic(device: Any = None) -> Stack:
+def dynamic(device: Any = None, *, asynchronous: bool = False) -> Stack:
     """The stack that computes at once, and records what gradients may flow through; see `Stack.gradients`.
+
+    Parameters
+    ----------
+    device
+        NumPy's unless it is given.
+    asynchronous
+        Whether operators that take long are formed ahead, and computed beside Python until somebody looks at them.
 
     Examples
     --------
     >>> dynamic().ops.add(1.0, 2).item()
     3.0
     """
-    return Stack(NN(Autodiff(Dynamic(graph_layers(NumPy() if device is None else device)))))
+    graph = graph_layers(NumPy() if device is None else device)
+    return Stack(NN(Autodiff(Dynamic(graph, asynchronous=asynchronous))))
 
 
 def _role(name: str) -> Any:
@@ -134,6 +144,7 @@ class Stack(Derivatives):
     _numbers: dict[Any, Any] = field(init=False, eq=False)
     _way: Any = field(init=False, eq=False)  # of what is recorded
     _array_type: Any = field(init=False, eq=False)  # of the device, once that has been used
+    _ahead: Any = field(init=False, eq=False)  # what stands before `bind`, on a dynamic stack that is asynchronous
 
     role: ClassVar[Literal["device"]] = "device"
     places = property(lambda self: getattr(self.device, "places", ()), doc="The names of its device's places.")
@@ -169,6 +180,12 @@ class Stack(Derivatives):
         object.__setattr__(self, "_numbers", {} if dispatch is None else dispatch.numbers)
         object.__setattr__(self, "_way", None if dispatch is None else getattr(layers.get("engine"), "way", None))
         object.__setattr__(self, "_array_type", None)
+        engine = layers.get("engine")
+        is_eligible = dispatch is not None or getattr(engine, "check_numerics", False)
+        ahead = forming_ahead(self) if getattr(engine, "asynchronous", False) and is_eligible else None
+        object.__setattr__(self, "_ahead", ahead)
+        if ahead is not None:
+            object.__setattr__(self, "bind", ahead.bind)
         catalogue = layers["type"].ops if "type" in layers else CATALOGUE
         object.__setattr__(self, "ops", Ops(self.bind, catalogue, self.tensor))
 
@@ -385,6 +402,8 @@ class Stack(Derivatives):
 
     def aval(self, x: Any) -> Aval:
         """Shape and dtype of a tensor or an array."""
+        if type(x) is Tensor and type(x.hold) is Promise and x.stack == self:
+            return x.hold.aval  # type: ignore[no-any-return]
         value = x.value if isinstance(x, Tensor) and (x.stack is self or x.stack == self) else x
         while type(value) is Traced:
             value = value.primal

@@ -89,7 +89,11 @@ class Derivatives:
         from nnc_func.autodiff.values import gradients
 
         self._recording("gradients of values")
-        return gradients(self, ys, xs, cotangents, into)
+        ahead = getattr(self, "_ahead", None)
+        if ahead is None:
+            return gradients(self, ys, xs, cotangents, into)
+        found: tuple[Tensor, ...] = ahead.gradients(ys, xs, cotangents, into)
+        return found
 
     def trace(self, *ys: Tensor) -> ComputationGraph:
         """On a dynamic stack, the graph behind values: it prints, draws, exports, and compiles on any other stack.
@@ -127,7 +131,10 @@ class Derivatives:
         """
         from nnc_func.engine.dynamic.live import live
 
-        return live(self._recording("what is alive"))
+        recording, ahead = self._recording("what is alive"), getattr(self, "_ahead", None)
+        if ahead is not None:
+            ahead.flush()
+        return live(recording)
 
     def no_grad(self) -> AbstractContextManager[None]:
         """While it is open a dynamic stack records nothing in this thread; on others nothing is recorded anyway.

@@ -18,9 +18,10 @@ from attrs import frozen
 from nnc_func.autodiff.arguments import alike
 from nnc_func.autodiff.formulas import Called, Joint
 from nnc_func.autodiff.linearised import Linearised
-from nnc_func.autodiff.traced import Entry, Reverse, Traced, refuse
+from nnc_func.autodiff.traced import Entry, Reverse, Traced, refuse, scope
 from nnc_func.aval import Aval
 from nnc_func.body import Body
+from nnc_func.engine.dynamic.ahead.former import Ahead
 from nnc_func.engine.dynamic.paths import Path, array_of, path_between
 from nnc_func.engine.dynamic.records import Recorded
 from nnc_func.engine.running.program import Program
@@ -282,6 +283,11 @@ class _Writing:
         if isinstance(program, Program):
             program.arenas = self.stack.engine.arenas
         return Pull(program, feeds, flows, body, arrays)
+
+
+def forming_ahead(stack: Any) -> Ahead:
+    """What stands before the operators of a stack that forms them ahead."""
+    return Ahead(stack, stack.bind, gradients, lambda: scope.get() is not None)
 
 
 def trace(stack: Any, *ys: Tensor) -> ComputationGraph:

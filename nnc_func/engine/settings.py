@@ -18,6 +18,18 @@ def alignment(engine: Any, attribute: Any, value: Any) -> None:
         raise PlanError(f"alignment is a power of two, in bytes (64 is usual), given {value!r}")
 
 
+def asynchronous(engine: Any, attribute: Any, value: Any) -> None:
+    """Whether work is formed ahead."""
+    if type(value) is not bool:
+        raise PlanError(f"asynchronous is True or False, given {value!r}")
+
+
+def ahead_from(engine: Any, attribute: Any, value: Any) -> None:
+    """Seconds; 0: everything is formed ahead."""
+    if type(value) not in (int, float) or not value >= 0:
+        raise PlanError(f"ahead_from is seconds, 0 or more, given {value!r}")
+
+
 def streams(engine: Any, attribute: Any, value: Any) -> None:
     """How many there are: an integer, which a bool is not meant as."""
     if type(value) is not int or value < 1:

@@ -5,6 +5,7 @@
 - ``records``: what is recorded, and how long it lives.
 - ``paths``: what lies between recorded values, and its structure.
 - ``live``: what is alive, in numbers.
+- ``ahead``: work that is formed ahead.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ from weakref import WeakValueDictionary
 from attrs import Factory, field
 
 from nnc_func.device.shared.dispatch import Dispatch
+from nnc_func.engine import settings
 from nnc_func.engine.dynamic.quick import mentions, short_way
 from nnc_func.engine.dynamic.records import Recorded, Recording, meet
 from nnc_func.engine.eager_dispatch import changes_nodes, eager_dispatch
@@ -53,6 +54,11 @@ class Dynamic(Lazy[A]):
         What is recorded, and what is alive of it.
     pulls
         How gradients of values flow, by the structure of what is recorded between them.
+    asynchronous
+        Whether operators that take long are formed ahead: what they give is computed beside Python, and there when
+        somebody looks at it.
+    ahead_from
+        Seconds from which on an operator takes long; 0: each is formed ahead, which costs more than it gains.
     arenas
         The memory that all these run in: as much as the largest takes, for each call that runs at a time.
 
@@ -66,6 +72,8 @@ class Dynamic(Lazy[A]):
     (9.0, 6.0)
     """
 
+    asynchronous: bool = field(default=False, validator=settings.asynchronous)
+    ahead_from: float = field(default=7e-4, validator=settings.ahead_from)
     shape: ShapeSignature[A] = opens("graph.optimiser.operator.symbol.shape")
     recording: Recording = field(init=False, eq=False, repr=False, default=Factory(_recording_of, takes_self=True))
     pulls: OrderedDict[Any, Any] = field(init=False, factory=OrderedDict, eq=False, repr=False)

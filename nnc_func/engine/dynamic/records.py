@@ -37,6 +37,8 @@ _met: ContextVar[list[Any] | None] = ContextVar("met", default=None)
 _blank = object.__new__
 paused_here = _paused.get
 """The recordings that record nothing in this thread now."""
+next_serial = _serials.__next__
+"""Counts what is applied, where what is recorded of it is made later."""
 
 
 class Record:
@@ -58,7 +60,7 @@ class Record:
     variable
         Of a leaf, a weak reference to the variable whose value it was.
     serial
-        Counts records as they are made: operands have lower ones.
+        Counts records as what makes them is applied: operands have lower ones.
     """
 
     __slots__ = (
@@ -71,7 +73,7 @@ class Record:
     reaching: int
     users: set[Any] | None
     variable: ref[Variable] | None
-    serial: int
+    serial: float
     recording: Recording
     where: Origin
     node: Any

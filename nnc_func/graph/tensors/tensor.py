@@ -19,6 +19,7 @@ from nnc_func.graph.origin import describe, origin
 from nnc_func.graph.tensors import bridges
 from nnc_func.graph.tensors.arithmetic import OPS, matrix_product
 from nnc_func.graph.tensors.numpy_methods import Methods
+from nnc_func.graph.tensors.promise import Promise
 
 INSTEAD = {
     "bool()": "choose with stack.cond(pred, then, else_), go on with stack.while_loop, or let stack.jit(f, "
@@ -68,8 +69,15 @@ class Tensor(Methods):
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            """What is not there: the node of a result that `showing` gave, made now that it is first needed."""
+            """What is not there: the node of a result that `showing` gave, made now that it is first needed.
+
+            Or what was promised, which is computed then.
+            """
             pending = self.hold if name == "value" else None
+            if type(pending) is Promise:
+                self.value = pending.kept()
+                self.hold = None
+                return self.value
             if type(pending) is not tuple:
                 return super().__getattr__(name)  # which says what is wrong
             with _making:
@@ -89,6 +97,9 @@ class Tensor(Methods):
     @property
     def shape(self) -> tuple[Any, ...]:
         """Extents; an unknown one is symbolic."""
+        hold = self.hold
+        if type(hold) is Promise:
+            return hold.aval.shape  # type: ignore[no-any-return]
         value = self.value
         if type(value) is np.ndarray:
             return value.shape  # type: ignore[no-any-return]
@@ -143,6 +154,9 @@ class Tensor(Methods):
         >>> nnc.eager().grad(lambda x: x * x.detach())(3.0).item()
         3.0
         """
+        if type(self.hold) is Promise:
+            with self.stack.no_grad():
+                return self._bind(OPS["stop_gradient"], self)  # type: ignore[no-any-return]
         found: Tensor = self._bind(OPS["stop_gradient"], self)
         constant = getattr(found.value, "detached", None)
         return found if constant is None else Tensor(found.stack, constant)
@@ -261,13 +275,20 @@ class Tensor(Methods):
         return OPS[_BITWISE[name]] if self.dtype.kind in "iu" else OPS[f"logical_{name}"]
 
     def __pos__(self) -> Any:
+        if type(self.hold) is Promise:
+            return self.__copy__()
         value = self.value
         return Tensor(self.stack, self.stack.value_of(value) if type(value) is Variable else value)
 
     # --- copies: values are never written into, so that handles may share them -------------------------
 
     def __copy__(self) -> Any:
-        return Tensor(self.stack, self.value)
+        hold = self.hold
+        if type(hold) is not Promise:
+            return Tensor(self.stack, self.value)
+        found = object.__new__(Tensor)
+        found.stack, found.hold = self.stack, hold
+        return found
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         value = self.value

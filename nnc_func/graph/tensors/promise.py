@@ -1,0 +1,59 @@
+"""Promises: what a tensor has in place of a value that is computed when somebody asks for it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+_blank = object.__new__
+_MISSING: Any = object()
+
+
+class Promise:
+    """What a tensor's `hold` is until its value is asked for: then it gives that.
+
+    Attributes
+    ----------
+    aval
+        Shape and dtype, which are known.
+    sequence
+        The operators that it is one of; its method ``inspect(promise)`` sees to it that the value is there.
+    index
+        The number of the result in that sequence.
+    value
+        Once it is there; an exception where it could not be computed.
+    """
+
+    __slots__ = ("aval", "index", "sequence", "value")
+    aval: Any
+    sequence: Any
+    index: int
+    value: Any
+
+    def kept(self) -> Any:
+        """The value; whoever asks for it has looked at what was computed.
+
+        Raises
+        ------
+        NncError
+            What the operator raised, now that it was computed.
+        """
+        self.sequence.inspect(self)
+        found = self.value
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+
+def promise(sequence: Any, index: int, aval: Any, value: Any = _MISSING) -> Promise:
+    """A promise of that result, kept already if its value is given.
+
+    Examples
+    --------
+    >>> promise(None, 2, "float32[3]", value=7).value
+    7
+    """
+    made = _blank(Promise)
+    made.sequence, made.index, made.aval = sequence, index, aval
+    if value is not _MISSING:
+        made.value = value
+    return made
