@@ -5,7 +5,7 @@ What takes how long is known once it has been computed. From then on an operator
 - formed ahead, if it takes long enough that handing it over is nothing beside that;
 - formed ahead, if it takes less, but an operand is promised, and the operators that are under way pay for it: a part of
   what these take may be spent on handing over smaller ones;
-- computed at once otherwise, after its operands.
+- computed at once otherwise, after its operands; and where nothing goes on beside it, see `episodes`.
 
 So what is small costs what it does on a stack that forms nothing ahead. Shapes and dtypes are found when an operator is
 applied, and what does not fit is refused there.
@@ -21,7 +21,8 @@ from typing import Any
 
 import numpy as np
 
-from nnc_func.engine.dynamic.ahead.costs import Cost, Costs
+from nnc_func.engine.dynamic.ahead.costs import MOST, Cost, Costs
+from nnc_func.engine.dynamic.ahead.episodes import Episode, Lines
 from nnc_func.engine.dynamic.ahead.jobs import Job, over
 from nnc_func.engine.dynamic.ahead.worker import WORKER
 from nnc_func.engine.dynamic.quick import mentions
@@ -36,13 +37,13 @@ from nnc_func.graph.tensors.promise import Promise
 from nnc_func.graph.tensors.tensor import Tensor
 from nnc_func.op import Op
 
-LARGE = 16384  # elements of an operand from which on one asks what an operator takes
+LARGE = 32768  # elements of an operand from which on one asks what an operator takes
 HANDING = 12e-6  # seconds that handing over costs both threads
 SHARE = 0.02  # of what is under way that may be spent on handing over operators that are small
 SAVED = 1e-3  # seconds of that which are kept for later, at most
 SHORT = 2e-4  # seconds that are as good as over
 OPERATORS, BYTES = 1000, 1 << 28  # that a thread is ahead, at most; a single operator may have more bytes
-NUMBERS = frozenset((int, float, bool))
+NUMBERS, REAL = frozenset((int, float, bool)), frozenset((int, float))
 _blank: Any = object.__new__
 
 
@@ -53,6 +54,7 @@ class Mine(threading.local):
         self.jobs: deque[Job] = deque()
         self.seconds = self.credit = 0.0
         self.nbytes = 0
+        self.episode: Episode | None = None
 
     def look(self) -> None:
         """Forget what is over."""
@@ -63,6 +65,9 @@ class Mine(threading.local):
             self.nbytes -= job.nbytes
         if not jobs:
             self.seconds, self.nbytes = 0.0, 0
+            if self.episode is not None:
+                self.episode.ends()
+                self.episode = None
 
 
 class Ahead:
@@ -91,34 +96,32 @@ class Ahead:
         self._from: float = engine.ahead_from
         self._recording = engine.recording
         self._checks = engine.check_numerics
-        self._costs = Costs()
+        self._costs, self._lines = Costs(), Lines()
+        self._cheap: set[Any] = set()  # operators and arrays, as keys, that are not worth asking about
         self._mine = Mine()
         self.bind = self._quick() if stack._dispatch is not None and self._from > 0 else self.general
 
     def _quick(self) -> Callable[..., Any]:
         """The way of small operators on what is there, which takes no longer than the stack's own."""
         stack, below, general = self.stack, self.below, self.general
-        way, calls = stack._way, stack._calls
+        way, calls, numbers, place = stack._way, stack._calls, stack._numbers, stack._dispatch.place
+        cheap, dispatch = self._cheap, stack._dispatch
 
         def bind(op: Op, *args: Any, **params: Any) -> Any:
-            own = stack._array_type
-            if own is not np.ndarray or not args:
-                return general(op, *args, **params) if own is not None else below(op, *args, **params)
+            own, count = stack._array_type, len(args)
+            if own is not np.ndarray or not 0 < count < 3 or (params and (op.is_sized or op.effect or op.holds_body)):
+                return below(op, *args, **params) if own is None else general(op, *args, **params)
             x = args[0]
-            if len(args) > 2 or params or type(x) is not Tensor or x.hold is not None or x.stack is not stack:
+            if type(x) is not Tensor or x.hold is not None or x.stack is not stack:
                 return general(op, *args, **params)
             a = x.value
-            is_recorded = type(a) is Recorded
+            is_recorded, b, call = type(a) is Recorded, None, None
             if is_recorded:
                 a = a.array
             elif type(a) is not own:
                 return general(op, *args, **params)
-            if a.size >= LARGE:
-                return general(op, *args, **params)
-            if len(args) == 1:
-                call = None if is_recorded else calls.get((op, a.dtype))
-                given: tuple[Any, ...] = (a,)
-            else:
+            is_large = a.size >= LARGE
+            if count == 2:
                 y = args[1]
                 if type(y) is Tensor:
                     if y.hold is not None or y.stack is not stack:
@@ -128,21 +131,38 @@ class Ahead:
                         is_recorded, b = True, b.array
                     elif type(b) is not own:
                         return general(op, *args, **params)
-                    if b.size >= LARGE:
-                        return general(op, *args, **params)
-                    call, given = None if is_recorded else calls.get((op, a.dtype, b.dtype)), (a, b)
-                else:
-                    call = None
+                    is_large = is_large or b.size >= LARGE
+                elif type(y) not in REAL:
+                    return general(op, *args, **params)
+            if is_large:
+                key = (op, a.dtype, a.shape) if b is None else (op, a.dtype, a.shape, b.dtype, b.shape)
+                if key not in cheap:
+                    return general(op, *args, **params)
             if is_recorded:
                 found = way(stack, op, args, params)
-                return below(op, *args) if found is None else found
+                return below(op, *args, **params) if found is None else found
+            if params:
+                try:
+                    found = dispatch(op, (a,) if count == 1 else (a, y if b is None else b), params)
+                except NncError:  # of an extent that is not known, perhaps
+                    return below(op, *args, **params)
+                return tuple([Tensor(stack, each) for each in found]) if op.multi_result else Tensor(stack, found)
+            if count == 1:
+                call = calls.get((op, a.dtype))
+            elif b is not None:
+                call = calls.get((op, a.dtype, b.dtype))
+            elif (known := numbers.get((op, a.dtype, type(y), y))) is not None:
+                call, b = known
             if call is None or type(call) is dict:
                 return below(op, *args)
             try:
-                found = call(*given)
+                found = call(a) if b is None else call(a, b)
             except Exception:  # which `below` meets again, and explains
                 return below(op, *args)
-            return Tensor(stack, found) if type(found) is own else below(op, *args)
+            if type(found) is own:
+                return Tensor(stack, found)
+            found = place(op, found)
+            return tuple([Tensor(stack, each) for each in found]) if op.multi_result else Tensor(stack, found)
 
         return bind
 
@@ -214,7 +234,7 @@ class Ahead:
             nbytes += aval.nbytes
             operands.append(v)
             kinds.append(aval)
-        if not kinds or (not is_pending and self._from > 0 and size < LARGE and not pure):
+        if not kinds or (not is_pending and self._from > 0 and size < LARGE and not pure and not op.is_sized):
             return None
         try:
             if not params:
@@ -229,8 +249,13 @@ class Ahead:
             return None
         if not cost.avals:
             return None
-        if not is_failed and not self._is_worth(cost, is_pending):
-            return cost if cost.seconds is None else None
+        where = origin()
+        if not is_failed and not self._is_worth(cost, is_pending, where):
+            if cost.seconds is None:
+                return cost
+            if not is_pending and 0 < len(args) < 3:
+                self._note_cheap(op, operands)
+            return None
         if any(type(a) is own for a in args):  # whose owner may write into it
             operands = [owned(stack.device, v) if type(a) is own else v for a, v in zip(args, operands, strict=True)]
         below = self.below
@@ -239,9 +264,16 @@ class Ahead:
         def call(*given: Any) -> Any:
             return below(op, *given, **params)
 
-        job = Job(stack, call, operands, cost, origin(), next_serial(), recorded, not op.multi_result)
+        job = Job(stack, call, operands, cost, where, next_serial(), recorded, not op.multi_result)
         job.nbytes = nbytes + sum([aval.nbytes for aval in cost.avals])
         return job
+
+    def _note_cheap(self, op: Op, operands: Sequence[Any]) -> None:
+        """Note that an operator on such arrays is computed at once, whatever its parameters."""
+        if len(self._cheap) >= MOST:
+            self._cheap.clear()
+        arrays = [x.array if type(x) is Recorded else x for x in operands if type(x) not in NUMBERS]
+        self._cheap.add((op, *[fact for x in arrays for fact in (x.dtype, x.shape)]))
 
     def _avals(self, op: Op, args: Any, kinds: Any, params: Any, pure: bool) -> tuple[Any, ...]:
         """Avals of the results; none where they are not known before they are computed."""
@@ -253,19 +285,19 @@ class Ahead:
         found = found if op.multi_result else (found,)
         return () if any(aval.symbols for aval in found) else tuple(found)
 
-    def _is_worth(self, cost: Cost, is_pending: bool) -> bool:
+    def _is_worth(self, cost: Cost, is_pending: bool, where: Any) -> bool:
         """Whether an operator is to be formed ahead; what that takes of the credit is spent."""
         seconds = cost.seconds
         if self._from == 0:
             return True
         if seconds is None:
             return False
-        if seconds >= self._from:
-            return True
-        if not is_pending:
+        if seconds < self._from and not is_pending:
             return False
         mine = self._mine
         mine.look()
+        if seconds >= self._from:
+            return bool(mine.jobs) or not self._lines.is_left_out(where)
         left = mine.credit + SHARE * seconds - HANDING
         if mine.seconds < SHORT or left < 0:
             return False
@@ -289,6 +321,11 @@ class Ahead:
         mine.nbytes += job.nbytes
         if seconds >= self._from:
             mine.credit = min(SAVED, mine.credit + SHARE * seconds)
+        if self._from > 0:
+            if mine.episode is None:
+                mine.episode = Episode(self._lines, job.where)
+            mine.episode.add(seconds)
+            job.episode = mine.episode
         mine.jobs.append(job)
         WORKER.give(job)
         return tuple(results)
@@ -308,7 +345,7 @@ class Ahead:
         kinds = [each.aval for each in found]
         is_on = self._recording.is_on
         cost = self._costs.of(("gradients", where, count, is_on, *kinds), lambda: tuple(kinds[count:]))
-        if not self._is_worth(cost, any(type(each) is Promise for each in found)):
+        if not self._is_worth(cost, any(type(each) is Promise for each in found), where):
             if cost.seconds is not None:
                 return self._at_once(stack, ys, xs, None, None)
             kept = [each.value for each in (*ys, *xs)]

@@ -16,11 +16,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from contextvars import copy_context
 from time import perf_counter
 from typing import Any
 
 from nnc_func.engine.dynamic.ahead.costs import Cost
+from nnc_func.engine.dynamic.ahead.episodes import Episode
 from nnc_func.engine.dynamic.ahead.worker import WORKER
 from nnc_func.engine.dynamic.records import PART, Recorded
 from nnc_func.errors import RunError
@@ -61,13 +63,15 @@ class Job:
         What it holds and makes.
     runner
         The thread that computes it.
+    episode
+        That it was formed in, if that is to be judged.
     has_values, is_over
         Whether its results are there; whether it also has let go of its operands.
     """
 
     __slots__ = (
-        "__weakref__", "_again", "_call", "_context", "_is_one", "_open", "_token", "_waiters", "cost", "has_values",
-        "is_over", "nbytes", "operands", "promises", "recorded", "runner", "serial", "stack", "where",
+        "__weakref__", "_again", "_call", "_context", "_is_one", "_open", "_token", "_waiters", "cost", "episode",
+        "has_values", "is_over", "nbytes", "operands", "promises", "recorded", "runner", "serial", "stack", "where",
     )  # fmt: skip
 
     def __init__(
@@ -85,16 +89,20 @@ class Job:
         self.has_values = self.is_over = False
         self.promises: Sequence[Promise] = [promise(self, n, aval) for n, aval in enumerate(cost.avals)]
         self.nbytes = 0
+        self.episode: Episode | None = None
 
     def inspect(self, promise: Promise) -> None:
         """See to it that a promise is kept."""
         if not self.has_values:
+            if self.episode is not None:
+                self.episode.waits()
             settle(self)
 
     def compute(self) -> None:
         """Compute it, and what it is made of, unless another thread does or has."""
         if not self.has_values and self._token:
-            settle(self)
+            with suppress(RunError):  # which who looks at it will be told
+                settle(self)
 
     def taken(self) -> bool:
         """Whether this thread is to compute it: it has the token now."""
@@ -115,33 +123,40 @@ class Job:
             values = context.copy().run(self._values, stack, call, operands)
         except Exception as error:
             values = [_noted(error, self.where)] * len(promises)
-        except BaseException as error:  # an interrupt: it is as if it had not begun
+        except BaseException as error:
             if WORKER.thread == threading.get_ident():
                 failed = RunError(f"{type(error).__name__} was raised by what was computed ahead: {error}")
                 values = [_noted(failed, self.where)] * len(promises)
             else:
-                self.give_back()
                 raise
+        del stack, call, operands, context
         try:
             self._open.pop()
         except IndexError:
             return
-        for each, value in zip(promises, values, strict=True):
-            each.value = value
-        self.has_values = True
-        del values, each, value, stack, call, operands, context, promises
-        self.operands = self.promises = ()
-        self._context = self._call = self.stack = None  # type: ignore[assignment]
-        self.runner = None
-        self.is_over = True
-        _running.discard(self)
-        self._wake()
+        try:
+            for each, value in zip(promises, values, strict=True):
+                each.value = value
+            self.has_values = True
+        except BaseException:  # an interrupt
+            self._open.append(None)
+            raise
+        del values, each, value, promises
+        try:
+            self.operands = self.promises = ()
+            self._context = self._call = self.stack = None  # type: ignore[assignment]
+        finally:
+            self.runner = None
+            self.is_over = True
+            _running.discard(self)
+            self._wake()
 
     def give_back(self) -> None:
         """Let another thread compute it."""
         self.runner = None
         _running.discard(self)
-        self._token.append(None)
+        if not self._token:
+            self._token.append(None)
         self._wake()
 
     def _wake(self) -> None:
@@ -255,9 +270,14 @@ def settle(job: Job) -> None:
         missing = [x.sequence for x in at.operands if type(x) is Promise and not x.sequence.has_values]
         if missing:
             waiting += missing
-        elif at.taken():
-            at.run()
-            waiting.pop()
+            continue
+        try:
+            if at.taken():
+                at.run()
+        except BaseException:  # an interrupt: it is as if it had not begun
+            if not at.has_values and at.runner == mine:
+                at.give_back()
+            raise
 
 
 def over(job: Job) -> None:

@@ -51,24 +51,29 @@ class Worker:
 
     def give(self, job: Any) -> None:
         """Let a job be computed; it is started where there is none."""
-        if self._thread is None:
-            self._start()
+        if self._thread is None and not self._start():
+            return
         if not self.is_busy:
             self.hasten()
         self.jobs.put(job)
 
-    def _start(self) -> None:
+    def _start(self) -> bool:
+        """Start it; whether it runs. It does not while the interpreter ends: who looks at a value computes that."""
         with self._starting:
             if self._thread is not None:
-                return
+                return True
             if not self._watched:
                 self._watched = True
                 atexit.register(self.end)
                 if hasattr(os, "register_at_fork"):
                     os.register_at_fork(after_in_child=self._forked)
             thread = threading.Thread(target=self._work, args=(self.jobs,), name="nnc_func ahead", daemon=True)
-            thread.start()
+            try:
+                thread.start()
+            except RuntimeError:
+                return False
             self._thread = thread
+            return True
 
     # --- the interpreter's turns --------------------------------------------------------------------------
 
