@@ -5,6 +5,9 @@ The least of many turns is told beside the median, which a busy neighbour double
 call: 6 µs recorded, 2 under `no_grad`. The step is that of an MLP 784-128-10 at batch 32 (forward, backward, update),
 define by run beside the step that the lazy stack compiles; nothing is replayed. Its bar with replay is 2 times.
 
+Memoised, an operator of the chain is found, or computed and kept; and so is a sort of a million numbers after a sum, a
+jitted function, and gradients that are asked again: what is found is told as a part of what it takes to compute.
+
 python bench/dynamic.py [--smallest]: prints a table, writes bench/results/dynamic.json.
 """
 
@@ -50,6 +53,48 @@ def chains(length: int) -> dict[str, Callable[[], Any]]:
         "recorded, x * 1.0": chain(x, lambda z: z * 1.0),
         "no_grad, x + x": paused,
     }
+
+
+def memoised(length: int) -> dict[str, Callable[[], Any]]:
+    """So many operators in a chain that are computed and kept, and so many that are found; recorded."""
+    stack = nnc.dynamic(memoise=True)
+    x, memo = +stack.variable("x", np.ones(4, "float32")), stack.engine.memo
+
+    def missed() -> None:
+        memo.clear()
+        z = x
+        for _ in range(length):
+            z = z + x
+
+    def found() -> None:
+        for _ in range(length):
+            x + x
+
+    def paused() -> None:
+        with stack.no_grad():
+            for _ in range(length):
+                x + x
+
+    return {"memoised, computed": missed, "memoised, found": found, "memoised, found under no_grad": paused}
+
+
+def found_again(size: int) -> dict[str, tuple[Callable[[], Any], Callable[[], Any]]]:
+    """What is computed on a stack without a memo, and found on one with: sorts, gradients, a jitted function."""
+    numbers, pairs = np.random.default_rng(0).normal(size=size), []
+    for stack in (nnc.dynamic(), nnc.dynamic(memoise=True)):
+        constant, x = stack.asarray(numbers), +stack.variable("x", numbers)
+        y = (stack.ops.sin(x) * x).sum()
+        jitted = stack.jit(lambda a, ops=stack.ops: ops.exp(a) * 2.0 + ops.tanh(a))
+
+        def sort(ops: Any = stack.ops, constant: Any = constant) -> Any:
+            return ops.sort(constant + 1.0)
+
+        def gradients(stack: Any = stack, x: Any = x, y: Any = y) -> Any:
+            return stack.gradients([y], [x])
+
+        pairs.append((sort, gradients, lambda f=jitted, constant=constant: f(constant)))
+    names = ("sort of a sum", "gradients of a value", "jitted function")
+    return {name: (one, other) for name, one, other in zip(names, *pairs, strict=True)}
 
 
 def steps() -> dict[str, Callable[[], Any]]:
@@ -112,7 +157,7 @@ def main() -> None:
     given = options(__doc__).parse_args()
     length, rounds = (20, 3) if given.smallest else (1500, 61)
     gc.disable()
-    found = taken(chains(length), rounds, length)
+    found = taken(chains(length) | memoised(length), rounds, length)
     bare = found["bare"][1]
     rows: list[dict[str, Any]] = [
         {"what": name, "µs": median, "least µs": least, "least above bare": least - bare, "bar": BARS.get(name, "")}
@@ -124,6 +169,12 @@ def main() -> None:
         {"what": name, "µs": median, "least µs": least, "times lazy": least / lazy}
         for name, (median, least) in found.items()
     ]
+    size = 1000 if given.smallest else 1_000_000
+    for name, (computed, kept) in found_again(size).items():
+        times = taken({"computed": computed, "found": kept}, 3 if given.smallest else 15, 1)
+        (_, computed_in), (_, found_in) = times["computed"], times["found"]
+        rows.append({"what": f"{name}, found", "µs": times["found"][0], "least µs": found_in,
+                     "of computed": found_in / computed_in})  # fmt: skip
     report("dynamic", rows, smallest=given.smallest)
 
 

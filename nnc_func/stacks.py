@@ -86,13 +86,16 @@ def lazy(device: Any = None) -> Stack:
     return Stack(NN(Autodiff(Lazy(graph_layers(NumPy() if device is None else device)))))
 
 
-def dynamic(device: Any = None, *, asynchronous: bool = False) -> Stack:
+def dynamic(device: Any = None, *, memoise: int | str | bool | None = None, asynchronous: bool = False) -> Stack:
     """The stack that computes at once, and records what gradients may flow through; see `Stack.gradients`.
 
     Parameters
     ----------
     device
-        NumPy's unless it is given.
+        Where it computes: on the host by NumPy, if nothing is said.
+    memoise
+        The most bytes of results that are kept, to be given again where equal operators meet equal operands; see
+        `Stack.memoisation`. True: 256 MiB.
     asynchronous
         Whether operators that take long are formed ahead, and computed beside Python until somebody looks at them.
 
@@ -101,8 +104,8 @@ def dynamic(device: Any = None, *, asynchronous: bool = False) -> Stack:
     >>> dynamic().ops.add(1.0, 2).item()
     3.0
     """
-    graph = graph_layers(NumPy() if device is None else device)
-    return Stack(NN(Autodiff(Dynamic(graph, asynchronous=asynchronous))))
+    layers = graph_layers(NumPy() if device is None else device)
+    return Stack(NN(Autodiff(Dynamic(layers, memoise=memoise, asynchronous=asynchronous))))
 
 
 def _role(name: str) -> Any:

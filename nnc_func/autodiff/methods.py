@@ -12,6 +12,7 @@ from nnc_func.errors import LayerError, check_function
 
 if TYPE_CHECKING:
     from nnc_func.engine.dynamic.live import Live
+    from nnc_func.engine.dynamic.memoisation import Memoisation
     from nnc_func.graph.graph import ComputationGraph
     from nnc_func.graph.tensors.tensor import Tensor
 
@@ -122,7 +123,7 @@ class Derivatives:
 
     @property
     def live(self) -> Live:
-        """On a dynamic stack, what is alive of what was recorded, in numbers.
+        """On a dynamic stack, what is alive of what was recorded, in numbers; a notebook shows each value of it.
 
         Raises
         ------
@@ -134,7 +135,28 @@ class Derivatives:
         recording, ahead = self._recording("what is alive"), getattr(self, "_ahead", None)
         if ahead is not None:
             ahead.flush()
-        return live(recording)
+        return live(recording, self.engine.memo)
+
+    @property
+    def memoisation(self) -> Memoisation:
+        """On a dynamic stack, what its memoisation has found again, and what it keeps: see ``nnc.dynamic(memoise=)``.
+
+        Raises
+        ------
+        LayerError
+            The engine records nothing.
+
+        Examples
+        --------
+        >>> import nnc_func as nnc
+        >>> print(nnc.dynamic().memoisation)
+        nothing is memoised
+        """
+        from nnc_func.engine.dynamic.memoisation import Memoisation
+
+        self._recording("what is memoised")
+        memo = self.engine.memo
+        return Memoisation() if memo is None else memo.figures
 
     def no_grad(self) -> AbstractContextManager[None]:
         """While it is open a dynamic stack records nothing in this thread; on others nothing is recorded anyway.

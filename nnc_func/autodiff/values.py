@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -105,7 +106,7 @@ def gradients(
     else:
         with suppress(KeyError):  # another thread was faster to forget it
             known.move_to_end(key)
-    results = iter(_run(recording, pull, [*sources, *beside]))
+    results = iter(_run(stack.engine, pull, [*sources, *beside]))
     zeros = stack.autodiff.functions.zeros_like
     return tuple([
         Tensor(stack, next(results) if flows else zeros(x.array) if totals is None or totals[n] is None else totals[n])
@@ -177,12 +178,13 @@ def _array(source: Any) -> Any:
     return source.array if type(source) is Recorded else array_of(source)
 
 
-def _run(recording: Any, pull: Pull, sources: list[Any]) -> Sequence[Any]:
+def _run(engine: Any, pull: Pull, sources: list[Any]) -> Sequence[Any]:
     """What the program gives, recorded if that is on and it was made of what takes gradients."""
     if pull.program is None:
         return ()
-    given = [sources[n] for n in pull.feeds]
-    found = pull.program.run([_array(each) for each in given])
+    given, recording = [sources[n] for n in pull.feeds], engine.recording
+    run = pull.program.run if engine.memo is None else partial(engine.memo.run, pull.program)
+    found = run([_array(each) for each in given])
     if not recording.is_on:
         return found  # type: ignore[no-any-return]
     operands = (FIRST, *(x.record if type(x) is Recorded else x for x in given), *pull.captured)

@@ -155,6 +155,7 @@ class Jitted:
         self._is_method = False
         self._lock = RLock()
         self._recording: Any = getattr(getattr(stack, "engine", None), "recording", None)
+        self._memo: Any = getattr(getattr(stack, "engine", None), "memo", None)
         self._called_for = set[Any]()  # signatures of which a dynamic stack records what is computed
         self._positions, self._names = _named(f, static)
         self._donated = _named(f, donate)
@@ -177,7 +178,8 @@ class Jitted:
         if met is None:
             return self._called(args, keywords)
         known, tensors = met
-        results = known.program.run(tensors)
+        is_memoised = self._memo is not None and not any(self._donated)
+        results = self._memo.run(known.program, tensors) if is_memoised else known.program.run(tensors)
         if known.has_run and known not in self._quick and isinstance(known.program, Program):
             self._write(known, tensors, results, args, keywords)
         known.has_run = True

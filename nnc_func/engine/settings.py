@@ -19,9 +19,14 @@ def alignment(engine: Any, attribute: Any, value: Any) -> None:
 
 
 def asynchronous(engine: Any, attribute: Any, value: Any) -> None:
-    """Whether work is formed ahead."""
+    """Whether work is formed ahead; not where results are memoised."""
     if type(value) is not bool:
         raise PlanError(f"asynchronous is True or False, given {value!r}")
+    if value and engine.memoise is not None:
+        raise PlanError(
+            "a dynamic stack either forms work ahead or memoises, given both asynchronous and memoise: what is found "
+            "again takes no time, by which nobody can say what is worth it"
+        )
 
 
 def ahead_from(engine: Any, attribute: Any, value: Any) -> None:

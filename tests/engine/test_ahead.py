@@ -157,7 +157,12 @@ def test_small_operators_after_a_long_one_are_paid_for_by_it() -> None:
 
 
 def test_settings_are_checked() -> None:
-    for wrong in ({"asynchronous": 1}, {"ahead_from": -1.0}, {"ahead_from": "now"}):
+    for wrong in (
+        {"asynchronous": 1},
+        {"ahead_from": -1.0},
+        {"ahead_from": "now"},
+        {"asynchronous": True, "memoise": True},
+    ):
         with pytest.raises(PlanError):
             nnc.lazy().swap(engine=partial(nnc.Dynamic, **wrong))
 

@@ -1,6 +1,6 @@
 """The default is as good as its members, in time (`engine/allocators/portfolio`, `engine/allocators/deadlines`).
 
-What makes that quick are descents in cells (`engine/allocators/placement`).
+What makes that quick are descents in cells, and dives on a skyline (`engine/allocators/placement`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from nnc_func.engine.allocators.lowest_first import LowestFirst
 from nnc_func.engine.allocators.peak_shaving import PeakShaving
 from nnc_func.engine.allocators.placement.cells import descent
 from nnc_func.engine.allocators.placement.costs import Costs
-from nnc_func.engine.allocators.placement.descents import Descents, loads, static_ranks
+from nnc_func.engine.allocators.placement.descents import ORDERS, Descents, loads, static_ranks
+from nnc_func.engine.allocators.placement.skyline import Skyline
 from nnc_func.engine.allocators.portfolio import ENOUGH, SEARCHED, Portfolio, _Members
 from nnc_func.engine.allocators.problems.generators import lasting, pinwheel, skewed, tiling, uniform, waves
 from nnc_func.engine.allocators.problems.instances import problems as instances
@@ -81,6 +82,52 @@ def test_many_cells_place_as_one_after_the_other(kind: str) -> None:
     expected = descents.one_by_one(rank)
     assert (descent(descents.sizes, problem.lower, problem.upper, rank) == expected).all()
     assert (descents.one(rank) == expected).all()
+
+
+@given(problem=problems, seed=st.integers(0, 99))
+def test_a_skyline_without_time_to_look_is_filled_as_one_after_the_other(problem: Problem, seed: int) -> None:
+    problem = problem.of(np.flatnonzero(problem.sizes))
+    rank = np.random.default_rng(seed).permutation(len(problem))
+    descents = Descents(problem)
+    skyline = Skyline(descents.sizes, problem.lower, problem.upper)
+    assert max(skyline.load, default=0) * descents.unit == problem.max_load
+    found = skyline.dive(np.argsort(rank).tolist(), problem.max_load, deadline=Deadline(0.0))
+    assert found == descents.one_by_one(rank).tolist()
+
+
+@given(problem=problems, seed=st.integers(0, 99), jumps=st.integers(0, 40), part=st.floats(0.3, 1.5))
+def test_dives_on_a_skyline_are_plans_below_what_is_asked(problem: Problem, seed: int, jumps: int, part: float) -> None:
+    problem = problem.of(np.flatnonzero(problem.sizes))
+    descents, bound = Descents(problem), problem.max_load
+    skyline = Skyline(descents.sizes, problem.lower, problem.upper)
+    order = np.random.default_rng(seed).permutation(len(problem)).tolist()
+    capacity = int(part * bound / descents.unit)
+    found = skyline.dive(order, capacity, jumps=jumps)
+    assert found is not None
+    offsets = [unit * descents.unit for unit in found]
+    verify_offsets(problem, offsets)
+    top = arena_size(problem, offsets) // descents.unit
+    for below in (top, top + 1):
+        again = skyline.dive(order, capacity, jumps=jumps, below=below)
+        assert again == (found if below > top else None)
+
+
+@pytest.mark.parametrize("make", [tiling, pinwheel])
+def test_a_dive_that_goes_back_comes_closer_to_the_bound(make: Any) -> None:
+    """In the mean of ten rectangles that are full: without a look, with one, and with jumps to the choice to blame."""
+    means = []
+    for seed in range(10):
+        problem = evolve(make(201, seed), capacity=None)
+        skyline = Skyline(problem.sizes, problem.lower, problem.upper)
+        orders = np.argsort(static_ranks(problem, ["TWA"])[0]).tolist()
+        plans = [
+            skyline.dive(orders, problem.max_load, jumps=jumps, deadline=Deadline(seconds))
+            for jumps, seconds in ((0, 0.0), (0, None), (100, None))
+        ]
+        means.append([ratio(problem, plan) for plan in plans])
+    plain, looking, jumping = np.mean(means, axis=0)
+    assert jumping < looking < plain
+    assert jumping - 1 <= 0.6 * (plain - 1)
 
 
 def test_costs_say_which_way_is_cheaper() -> None:
@@ -229,6 +276,23 @@ def test_seconds_hold(name: str, count: int) -> None:
         verify_offsets(problem, allocator(problem))
         took.append(time.process_time() - start)
     assert took[1] <= 0.1 + took[0] + 0.1
+
+
+@pytest.mark.parametrize("count", [150, 450, 1000])
+def test_ten_milliseconds_hold(count: int) -> None:
+    """Beyond a plain descent, which is finished in any case; the least of three, as others compute as well."""
+    problem = evolve(pinwheel(count // 4 * 4 + 1, 2), capacity=None)
+    descents = Descents(problem)
+    most, took = [], []
+    for _ in range(3):
+        start = time.process_time()
+        descents.one_by_one(static_ranks(problem, ORDERS)[0])
+        most.append(0.01 + time.process_time() - start)
+        start = time.process_time()
+        verify_offsets(problem, found := Portfolio(steps=1 << 20, seconds=0.01)(problem))
+        took.append(time.process_time() - start)
+    assert len(found) == len(problem)
+    assert min(took) <= 1.5 * max(most)
 
 
 @pytest.mark.parametrize("name", SEARCHES)

@@ -13,10 +13,13 @@ import numpy as np
 from attrs import field, frozen
 
 from nnc_func.engine.allocators.base import Problem
+from nnc_func.engine.allocators.deadlines import Deadline
 from nnc_func.engine.allocators.greedy import GREEDY_BY_SIZE
 from nnc_func.engine.allocators.placement.descents import ORDERS, Descents, static_ranks, tops, whole
+from nnc_func.engine.allocators.placement.skyline import Skyline
 
 SMALL = 1024  # buffers up to which the orders are tried side by side
+JUMPS = 8  # a part of the buffers: as often a dive goes back
 
 
 @frozen
@@ -74,4 +77,37 @@ def lowest(problem: Problem, descents: Descents, orders: Sequence[str]) -> Seque
     together = len(ranks) > 1 and len(descents.problem) <= SMALL
     found = descents.together(ranks) if together else np.array([descents.one(rank) for rank in ranks])
     best = found[tops(descents.sizes, found).argmin()]
+    return whole(problem, np.flatnonzero(problem.sizes), best * descents.unit)
+
+
+def dived(problem: Problem, descents: Descents, orders: Sequence[str], deadline: Deadline) -> list[int]:
+    """The offsets of the best of a problem's dives on a skyline: one for each order, while there is time.
+
+    Parameters
+    ----------
+    descents
+        Of a problem of which lives and sizes say all, `is_possible`.
+
+    Examples
+    --------
+    >>> problem = Problem([64, 128, 64], [0, 1, 2], [2, 3, 4])
+    >>> dived(problem, of_bytes(problem), ["TWA"], Deadline(None))
+    [128, 0, 128]
+    """
+    known, sizes = descents.problem, descents.sizes
+    skyline = Skyline(sizes, known.lower, known.upper)
+    bound, top, best = max(skyline.load, default=0), 0, np.zeros(0, np.int64)
+    for order, rank in zip(orders, static_ranks(known, orders), strict=True):
+        found = skyline.dive(
+            np.argsort(rank).tolist(),
+            bound,
+            jumps=len(rank) // JUMPS,
+            below=None if order == orders[0] else top,
+            deadline=deadline,
+        )
+        if found is not None:
+            best = np.array(found, np.int64)
+            top = int(tops(sizes, best))
+        if top <= bound or deadline.is_over:
+            break
     return whole(problem, np.flatnonzero(problem.sizes), best * descents.unit)

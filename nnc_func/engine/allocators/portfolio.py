@@ -12,7 +12,7 @@ from attrs import field, frozen
 
 from nnc_func.engine.allocators.base import FEATURES, Allocator, Problem, arena_size, eased, lower_bound
 from nnc_func.engine.allocators.best_fit import in_order
-from nnc_func.engine.allocators.deadlines import Deadline
+from nnc_func.engine.allocators.deadlines import Deadline, pace
 from nnc_func.engine.allocators.greedy import BUSIEST_FIRST, GREEDY_BY_BREADTH, GREEDY_BY_SIZE, Greedy
 from nnc_func.engine.allocators.outward_fit import OutwardFit
 from nnc_func.engine.allocators.placement.costs import of_node, of_order
@@ -45,6 +45,7 @@ PARTLY = 14.0  # microseconds a buffer of branch and bound that has no time to p
 CHEAP = 5  # a part of the seconds: what takes more comes after branch and bound, which has plans in any case
 BESIDE = 0.2  # of a descent: another one beside it, of few buffers
 STARTED = 12.0  # microseconds a buffer until local search tries the first order of its own
+ON_SKYLINE = 3.0  # microseconds a buffer of a dive on a skyline, at least: with a clock it ends
 AROUND, PEAKS = 1000, 8  # of shaving the best plan
 
 
@@ -81,9 +82,10 @@ class Portfolio:
     buffers a short branch and bound asks whether the bound does. Then dives and local search have what is left of a
     millisecond a buffer; of more buffers hill climbing has what is left. Where `steps` says so, local search spends
     them instead, and where there are three a buffer or more, longer branches and bounds have a part of them, and all
-    members are asked. With seconds all descents are tried side by side first, and branch and bound comes third, or,
-    where the first two would take more than a fifth, first: what it has no time to place descents do. Deterministic: it
-    counts, and looks at the clock only where `seconds` says so.
+    members are asked. With seconds dives on a skyline come first, or, where these do not know all that is said, all
+    descents side by side; then outward fit and branch and bound, this one first where the others would take more than a
+    fifth. Deterministic: it counts, and looks at the clock, and at how fast the machine is, only where `seconds` says
+    so.
 
     Attributes
     ----------
@@ -144,6 +146,7 @@ class _Members:
         self.problem, self.seed = problem, portfolio.seed
         self.steps = TRIED if portfolio.steps is None else portfolio.steps
         self.deadline, self.spent = Deadline(portfolio.seconds), 0.0
+        self.pace = 1.0 if portfolio.seconds is None else pace()  # without a clock all machines are alike
         self.count, self.excess = len(problem), math.inf  # of the best plan above the bound, as a part of it
         self.chooses = portfolio.steps is None and portfolio.seconds is None
         self.worth = math.inf if portfolio.worth is None else portfolio.worth
@@ -172,9 +175,14 @@ class _Members:
         times = np.unique(np.concatenate((self.problem.lower, self.problem.upper)))
         return of_node(self.costs.alive * len(times))
 
+    @property
+    def is_on_skyline(self) -> bool:
+        """Whether lives and sizes say all, and bytes have room in a descent."""
+        return self.is_plain and self.problem.uses is None and self.descents.is_possible
+
     def have_room(self, cost: float) -> bool:
         """Whether a member of a cost may be asked yet."""
-        return self.spent + cost <= self.allowance and cost <= 1e6 * self.deadline.left
+        return self.spent + cost <= self.allowance and cost * self.pace <= 1e6 * self.deadline.left
 
     def are_worth(self, cost: float) -> bool:
         """Whether one of a cost may be asked for what the best so far is above the bound."""
@@ -195,7 +203,11 @@ class _Members:
             from nnc_func.engine.allocators.placement.descents import ORDERS
 
             first, *others = self._in_order()
-            simple = [self._lowest(*ORDERS), first]
+            if self.is_on_skyline:
+                yield self._on_skyline(*ORDERS)
+                simple = [first]
+            else:
+                simple = [self._lowest(*ORDERS), first]
             late = [each for each in simple if self.is_plain and CHEAP * each.cost > 1e6 * self.seconds]
             yield from (each for each in simple if each not in late)
             yield self._dive(DEEP)
@@ -241,6 +253,16 @@ class _Members:
         if self.problem.pins is not None:
             return self._of(LowestFirst(orders=orders), cost, above)
         return Attempt(cost, lambda best: lowest(self.problem, self.descents, orders), above)
+
+    def _on_skyline(self, *orders: str) -> Attempt:
+        """Lowest first on a skyline, in some orders, one after the other while there is time."""
+        from nnc_func.engine.allocators.lowest_first import dived
+
+        def found(best: Plan) -> Plan:
+            left = self.deadline.seconds
+            return dived(self.problem, self.descents, orders, Deadline(None if left is None else left * MOST))
+
+        return Attempt(ON_SKYLINE * self.count, found)
 
     def _few(self) -> Iterator[Attempt]:
         """Of so few buffers orders are searched."""
@@ -346,7 +368,10 @@ class _Members:
             answer = decide(problem, lower_bound(problem), steps=steps, seconds=seconds)
             return None if isinstance(answer, Infeasible) else answer.offsets
 
-        cost = PARTLY if self.hurries else self.node * (1 if self.searches else nodes)
+        if self.is_on_skyline or not self.hurries:  # what comes first has a plan
+            cost = self.node * (1 if self.searches else nodes)
+        else:
+            cost = PARTLY
         return Attempt(cost * self.count, found, self.above)
 
     def _exact(self) -> Iterator[Attempt]:

@@ -6,6 +6,8 @@
 - ``paths``: what lies between recorded values, and its structure.
 - ``live``: what is alive, in numbers.
 - ``ahead``: work that is formed ahead.
+- ``live_page``: what is alive as a page: each value, what it costs, and why it is kept.
+- ``memoisation``: results that are given again where equal operators meet equal operands.
 """
 
 from __future__ import annotations

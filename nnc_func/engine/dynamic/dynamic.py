@@ -11,6 +11,7 @@ from attrs import Factory, field
 
 from nnc_func.device.shared.dispatch import Dispatch
 from nnc_func.engine import settings
+from nnc_func.engine.dynamic.memoisation import Memo, limit_of, memo_of
 from nnc_func.engine.dynamic.quick import mentions, short_way
 from nnc_func.engine.dynamic.records import Recorded, Recording, meet
 from nnc_func.engine.eager_dispatch import changes_nodes, eager_dispatch
@@ -50,6 +51,11 @@ class Dynamic(Lazy[A]):
 
     Attributes
     ----------
+    memoise
+        The most bytes of results that are kept to be given again where equal operators meet equal operands, or as
+        ``"500MB"``; True: 256 MiB. None: nothing is.
+    memo
+        What is kept so, for all stacks of the recipe; None where nothing is.
     recording
         What is recorded, and what is alive of it.
     pulls
@@ -74,7 +80,9 @@ class Dynamic(Lazy[A]):
 
     asynchronous: bool = field(default=False, validator=settings.asynchronous)
     ahead_from: float = field(default=7e-4, validator=settings.ahead_from)
+    memoise: int | str | None = field(default=None, converter=limit_of)
     shape: ShapeSignature[A] = opens("graph.optimiser.operator.symbol.shape")
+    memo: Memo | None = field(init=False, eq=False, repr=False, default=Factory(memo_of, takes_self=True))
     recording: Recording = field(init=False, eq=False, repr=False, default=Factory(_recording_of, takes_self=True))
     pulls: OrderedDict[Any, Any] = field(init=False, factory=OrderedDict, eq=False, repr=False)
     arenas: Arenas = field(
@@ -97,7 +105,10 @@ class Dynamic(Lazy[A]):
 
     def asarray(self, value: Any, dtype: Any = None, place: Place = None) -> Any:
         """A value of this engine: a device array, which does not change with the array that it was made of."""
-        return owned(self.device, value, dtype, place)
+        found = owned(self.device, value, dtype, place)
+        if self.memo is not None:
+            self.memo.note_constant(found)
+        return found
 
     def held(self, array: Any) -> Any:
         """A value of this engine that shows a device array; not copied."""
@@ -105,7 +116,7 @@ class Dynamic(Lazy[A]):
 
     def reading(self, variable: Variable) -> Any:
         """The value that a variable has now, which takes gradients; while a function is traced, its place."""
-        return self.operator.lift(variable) if are_places() else self.recording.of(variable)
+        return self.operator.lift(variable) if are_places() else _reader_of(self)(variable)
 
     def force(self, values: Sequence[Any]) -> list[Any]:
         """Device arrays with the values of these: they are there, but for what depends on nodes.
@@ -125,14 +136,32 @@ def _way_of(engine: Any) -> Any:
     return None if engine.dispatch() is None else short_way(engine._compute, engine.recording)
 
 
+def _reader_of(engine: Any) -> Callable[[Variable], Any]:
+    """What gives the value that a variable has now; where something is memoised it is known as one of its own."""
+    of, memo = engine.recording.of, engine.memo
+    if memo is None:
+        return of  # type: ignore[no-any-return]
+
+    def reading(variable: Variable) -> Any:
+        found = of(variable)
+        memo.note(found.array)
+        return found
+
+    return reading
+
+
 def _array(value: Any) -> Any:
     return value.array if type(value) is Recorded or type(value) is Variable else value
 
 
 def _computed_by(engine: Any) -> Callable[..., Any]:
     """``compute(op, arrays, params)``, past the layers that make nodes unless a user's own change what becomes one."""
-    if not changes_nodes(engine):
-        return eager_dispatch(engine.shape)
+    is_by_nodes, memo = changes_nodes(engine), engine.memo
+    compute = _by_nodes(engine) if is_by_nodes else eager_dispatch(engine.shape)
+    return compute if memo is None else memo.over(compute, by_programs=is_by_nodes)
+
+
+def _by_nodes(engine: Any) -> Callable[..., Any]:
 
     def through_nodes(op: Op, arrays: Sequence[Any], params: dict[str, Any]) -> Any:
         found = engine.graph.bind(op, *arrays, **params)
@@ -145,7 +174,7 @@ def _computed_by(engine: Any) -> Callable[..., Any]:
 
 
 def _bound_to(engine: Any) -> Callable[..., Any]:
-    recording, compute, symbolic = engine.recording, engine._compute, engine.graph.bind
+    recording, compute, symbolic, of = engine.recording, engine._compute, engine.graph.bind, _reader_of(engine)
     made, checks = recording.made, engine.check_numerics
 
     def bind(op: Op, *args: Any, **params: Any) -> Any:
@@ -155,7 +184,7 @@ def _bound_to(engine: Any) -> Callable[..., Any]:
         for a in args:
             kind = type(a)
             if kind is Variable and not are_places():
-                a = recording.of(a)
+                a = of(a)
                 kind, kept = type(a), (kept, a)
             if kind is Recorded:
                 is_recorded = True

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+from weakref import ref
 
-from attrs import frozen
+from attrs import field, frozen
 
 from nnc_func.engine.dynamic.records import PART, Record, Recording
+from nnc_func.graph.pictures.svg import sized
 
 
 @frozen
 class Live:
-    """What is alive of what a dynamic stack has recorded.
+    """What is alive of what a dynamic stack has recorded; a notebook shows each value and why it is kept.
 
     Attributes
     ----------
@@ -43,10 +45,48 @@ class Live:
     nodes: int
     saved: int
     bytes: int
+    _recording: Any = field(default=None, eq=False, repr=False)  # a weak reference
+    _memo: Any = field(default=None, eq=False, repr=False)  # likewise
+
+    def __str__(self) -> str:
+        return (
+            f"{self.symbols:,} values, {self.nodes:,} applications between them; "
+            f"{self.saved:,} kept for gradients alone, {sized(self.bytes)}"
+        )
+
+    def to_html(self) -> str:
+        """A self-contained page: what is alive now, what it costs, and which held values keep it.
+
+        Examples
+        --------
+        >>> import nnc_func as nnc
+        >>> stack = nnc.dynamic()
+        >>> x = stack.variable("x", [1.0, 2.0])
+        >>> y = x * 2
+        >>> "multiply" in stack.live.to_html()
+        True
+        """
+        from nnc_func.engine.dynamic.live_page import whole_page  # few ask for it
+
+        return whole_page(*self._told())
+
+    def _repr_html_(self) -> str:
+        from nnc_func.engine.dynamic.live_page import fragment
+
+        return fragment(*self._told())
+
+    def _told(self) -> tuple[str, Recording | None, list[str]]:
+        recording = None if self._recording is None else self._recording()
+        memo = None if self._memo is None else self._memo()
+        notes = [] if memo is None else [f"Memoised besides: {memo.figures}"]
+        now = self if recording is None else live(recording)
+        if now != self:
+            notes.insert(0, f"This was so when it was asked. Now there are {now}; these are shown.")
+        return str(self), recording, notes
 
 
-def live(recording: Recording) -> Live:
-    """What is alive now."""
+def live(recording: Recording, memo: Any = None) -> Live:
+    """What is alive now; and what else is kept, for a page to say."""
     records = recording.members()
     symbols = [record for record in records if type(record.array) is not tuple]
     saved, nodes = {id(record.array): record.array for record in symbols if not record.held}, 0
@@ -60,7 +100,8 @@ def live(recording: Recording) -> Live:
     for record in symbols:
         if record.held:
             saved.pop(id(record.array), None)
-    return Live(len(symbols), nodes, len(saved), sum(map(_bytes(recording), saved.values())))
+    nbytes = sum(map(_bytes(recording), saved.values()))
+    return Live(len(symbols), nodes, len(saved), nbytes, ref(recording), None if memo is None else ref(memo))
 
 
 def _bytes(recording: Recording) -> Callable[[Any], int]:

@@ -1,4 +1,4 @@
-"""Placing buffers: who `overlaps`, the `fits`, `descents` from lowest offsets, those in `cells`, what it `costs`.
+"""Placing buffers: who `overlaps`, the `fits`, `descents` from lowest offsets, in `cells`, on a `skyline`, `costs`.
 
 What lies outside the arena for a while has `housing`.
 """
