@@ -2,13 +2,28 @@
 
 Where a program looks at values as soon as it has formed them, there is nothing beside which they could be computed.
 Such an episode is *vain*, and the next ones that would begin at that line are left out: two, four, up to 64, then one
-is tried.
+is tried. An episode in which somebody else had the processor meanwhile says nothing, unless the thread computed enough.
 """
 
 from __future__ import annotations
 
-from time import perf_counter
+from threading import get_ident
+from time import perf_counter, thread_time
 from typing import Any
+
+try:
+    from resource import RUSAGE_THREAD, getrusage  # type: ignore[attr-defined,unused-ignore]
+except ImportError:  # not on this system: no thread is known to have lost the processor
+
+    def _lost() -> int:
+        return 0
+
+else:
+
+    def _lost() -> int:
+        """How often this thread lost the processor to others."""
+        return getrusage(RUSAGE_THREAD).ru_nivcsw
+
 
 FORMING = 4e-5  # seconds of the user's thread that an operator takes which is formed
 USE = 0.3  # of the work that is to be beside something else
@@ -24,11 +39,12 @@ class Episode:
         Whether somebody has waited for it.
     """
 
-    __slots__ = ("_begun", "_count", "_lines", "_where", "_work", "is_judged")
+    __slots__ = ("_begun", "_count", "_lines", "_lost", "_spent", "_thread", "_where", "_work", "is_judged")
 
     def __init__(self, lines: Lines, where: Any) -> None:
         self._lines, self._where = lines, where
-        self._begun, self._count, self._work = perf_counter(), 0, 0.0
+        self._begun, self._spent, self._lost, self._thread = perf_counter(), thread_time(), _lost(), get_ident()
+        self._count, self._work = 0, 0.0
         self.is_judged = False
 
     def add(self, seconds: float) -> None:
@@ -40,8 +56,11 @@ class Episode:
         """Note that somebody waits for it now, for the first time."""
         if not self.is_judged:
             self.is_judged = True
-            beside = perf_counter() - self._begun - FORMING * self._count
-            self._lines.judge(self._where, is_vain=beside < USE * self._work)
+            enough = USE * self._work + FORMING * self._count
+            if perf_counter() - self._begun < enough:
+                self._lines.judge(self._where, is_vain=True)
+            elif self._thread == get_ident() and (thread_time() - self._spent >= enough or _lost() == self._lost):
+                self._lines.judge(self._where, is_vain=False)
 
     def ends(self) -> None:
         """Note that it is over; if nobody has waited it was of use."""
@@ -72,7 +91,11 @@ class Lines:
     def judge(self, where: Any, *, is_vain: bool) -> None:
         """Note how an episode went that began at a line."""
         if not is_vain:
-            self._vain.pop(where, None)
+            its = self._vain.get(where)
+            if its is not None:  # one of use may be by chance: somebody else had the processor meanwhile
+                its[:] = [its[0] - 2, 0]
+                if its[0] <= 0:
+                    self._vain.pop(where, None)
             return
         if len(self._vain) >= LINES:
             self._vain.clear()
