@@ -7,8 +7,8 @@
 - 100,000 inspections from four threads: seconds, and that it ends.
 
 BLAS has one thread, so that two cores are there for two threads. On a machine that others keep busy there is no second
-core, and the first two bars tell nothing: the load is printed with each row, and beside the median ratio that of the
-least times, and of processor time, which is what is spent beyond.
+core, and the first two bars tell nothing: two threads of bare NumPy say whether there is one. The load is printed with
+each row, and beside the median ratio that of the least times, and of processor time, which is what is spent beyond.
 
 python bench/ahead.py [--smallest]: prints a table, writes bench/results/ahead.json.
 """
@@ -98,6 +98,46 @@ def computing(stack: Any, size: int, count: int) -> Callable[[], Any]:
         y.numpy()
 
     return run
+
+
+def beside_a_device(stack: Any, seconds: float, count: int) -> Callable[[], Any]:
+    """As `computing`, of functions that take as long and need no processor, as on a device of their own."""
+    x, times = stack.asarray(np.ones(4)), busy(seconds)
+
+    def wait(array: Any) -> Any:
+        time.sleep(seconds)
+        return array
+
+    def run() -> None:
+        y = x
+        for _ in range(count):
+            (y,) = stack.ops.callback(y, function=wait, shapes=((4,),), dtypes=("float64",), pure=True)
+            counted(times)
+        y.numpy()
+
+    return run
+
+
+def side_by_side(size: int, count: int) -> dict[str, Any]:
+    """Two threads of bare NumPy beside the same one after the other: whether there is a second core at all."""
+    x = np.linspace(0.0, 1.0, size)
+
+    def run() -> None:
+        for _ in range(count):
+            np.sin(x)
+
+    def together() -> None:
+        other = threading.Thread(target=run)
+        other.start()
+        run()
+        other.join()
+
+    def in_turn() -> None:
+        run()
+        run()
+
+    found = {"what": "two threads of bare NumPy", "synchronous": 1e3 * least(in_turn), "ahead": 1e3 * least(together)}
+    return {**found, "of the least": found["ahead"] / found["synchronous"], "load": os.getloadavg()[0]}
 
 
 def looking(stack: Any, size: int, count: int) -> Callable[[], Any]:
@@ -192,7 +232,7 @@ def inspections(count: int) -> dict[str, Any]:
         try:
             mine = stack.asarray(np.ones(4))
             for n in range(count // THREADS):
-                mine = mine * 1.0 + shared[0] * 0.5
+                mine = mine * 0.5 + shared[0] * 0.5
                 shared[0] = mine
                 mine.value  # noqa: B018 - it is waited for
                 if n % 50 == 0:
@@ -241,7 +281,7 @@ def compared(what: str, bar: float, rounds: int, make: Callable[..., Any], *give
 def main() -> None:
     """Print and write the table."""
     given = options(__doc__).parse_args()
-    rounds = 3 if given.smallest else 41
+    rounds = 3 if given.smallest else 21
     few = 10 if given.smallest else 1
     interval = sys.getswitchinterval()
     gc.disable()
@@ -252,6 +292,7 @@ def main() -> None:
             ("the host waits, kernels of 10 ms", 0.6, waiting, 1_500_000, 2),
             ("pure Python, kernels of 1 ms", 0.8, computing, 150_000, 5),
             ("pure Python, kernels of 5 ms", 0.8, computing, 750_000, 2),
+            ("pure Python, functions of 5 ms that wait", 0.8, beside_a_device, 0.005, 4),
             ("tiny, recorded", 1.05, tiny, True, 3000 // few),
             ("tiny, constants", 1.05, tiny, False, 3000 // few),
             ("kernels of 0.1 ms, a chain", 1.05, chained, 15_000, 100 // few),
@@ -266,6 +307,7 @@ def main() -> None:
         ):
             rows.append(compared(what, bar, rounds, make, *rest))
             gc.collect()
+        rows.append(side_by_side(750_000, 1 if given.smallest else 5))
         rows.append(inspections(400 if given.smallest else INSPECTIONS))
     until = time.perf_counter() + 5
     while sys.getswitchinterval() < interval and time.perf_counter() < until:  # the worker finds its queue empty

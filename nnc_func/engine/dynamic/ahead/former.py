@@ -113,6 +113,11 @@ class Ahead:
                 return below(op, *args, **params) if own is None else general(op, *args, **params)
             x = args[0]
             if type(x) is not Tensor or x.hold is not None or x.stack is not stack:
+                y = args[-1]
+                if type(x) in REAL and type(y) is Tensor and y.hold is None and y.stack is stack:
+                    b = y.value.array if type(y.value) is Recorded else y.value
+                    if type(b) is own and (b.size < LARGE or (op, b.dtype, b.shape) in cheap):
+                        return below(op, *args, **params)
                 return general(op, *args, **params)
             a = x.value
             is_recorded, b, call = type(a) is Recorded, None, None
@@ -160,7 +165,9 @@ class Ahead:
             except Exception:  # which `below` meets again, and explains
                 return below(op, *args)
             if type(found) is own:
-                return Tensor(stack, found)
+                shown = _blank(Tensor)
+                shown.stack, shown.value, shown.hold = stack, found, None
+                return shown
             found = place(op, found)
             return tuple([Tensor(stack, each) for each in found]) if op.multi_result else Tensor(stack, found)
 
