@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from nnc_func.batching import Batching, vmap
     from nnc_func.body import Application, Body
     from nnc_func.control_flow.branches import bypass
+    from nnc_func.control_flow.dynamic_functions import DynamicFunction
     from nnc_func.control_flow.host import host
     from nnc_func.device import CPU, CuPy, Null, NumPy, Places, Strict
     from nnc_func.engine.dynamic import Dynamic
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from nnc_func.graph.counters import counted
     from nnc_func.graph.graph import Graph
     from nnc_func.graph.operator import Operator
+    from nnc_func.graph.ops.host_functions import HostFunction
     from nnc_func.graph.optimiser import Optimiser
     from nnc_func.graph.rules import rewrite, rule
     from nnc_func.graph.shape import Shape
@@ -67,7 +69,9 @@ else:
             "Application": "nnc_func.body",
             "Body": "nnc_func.body",
             "bypass": "nnc_func.control_flow.branches",
+            "DynamicFunction": "nnc_func.control_flow.dynamic_functions",
             "host": "nnc_func.control_flow.host",
+            "HostFunction": "nnc_func.graph.ops.host_functions",
             "Type": "nnc_func.graph.type",
             "Shape": "nnc_func.graph.shape",
             "Symbol": "nnc_func.graph.symbol",
@@ -115,8 +119,8 @@ arrivals.on_arrival("einops._backends", arrivals.einops)
 __version__ = "0.1.0"
 __all__ = [
     "CPU", "NN", "Application", "Autodiff", "Aval", "Batching", "Body", "Cancellation", "Catalogue", "CuPy", "Dynamic",
-    "Eager", "Graph", "KernelTable", "Lazy", "Machine", "Null", "NumPy", "Op", "Operator", "Optimiser", "Places",
-    "Plan", "Shape", "Stack", "Strict", "Symbol", "Tensor", "Type", "bypass", "counted", "custom_jvp", "custom_vjp",
-    "dynamic", "eager", "from_onnx", "host", "lazy", "load_graph", "load_program", "operator", "rewrite", "rule",
-    "vmap",
+    "DynamicFunction", "Eager", "Graph", "HostFunction", "KernelTable", "Lazy", "Machine", "Null", "NumPy", "Op",
+    "Operator", "Optimiser", "Places", "Plan", "Shape", "Stack", "Strict", "Symbol", "Tensor", "Type", "bypass",
+    "counted", "custom_jvp", "custom_vjp", "dynamic", "eager", "from_onnx", "host", "lazy", "load_graph",
+    "load_program", "operator", "rewrite", "rule", "vmap",
 ]  # fmt: skip

@@ -13,7 +13,7 @@ from attrs import field, frozen
 from nnc_func.autodiff import Autodiff
 from nnc_func.autodiff.methods import Derivatives
 from nnc_func.autodiff.traced import Traced, unchanging
-from nnc_func.autodiff.values import forming_ahead
+from nnc_func.autodiff.values import forming_ahead, replaying
 from nnc_func.aval import Aval
 from nnc_func.body import Body, is_pure
 from nnc_func.control_flow import layer_bypass, scanning
@@ -52,7 +52,15 @@ from nnc_func.tree import flatten
 
 if TYPE_CHECKING:
     from nnc_func.array_api.namespace import ArrayNamespace
-    from nnc_func.control_flow import branches, breakpoints, fixed_points, prefixes, tracing, while_loops
+    from nnc_func.control_flow import (
+        branches,
+        breakpoints,
+        fixed_points,
+        prefixes,
+        recorded_programs,
+        tracing,
+        while_loops,
+    )
     from nnc_func.engine.files import program_from_plan
 
 LATER: Any = object()  # a function that is given in a call of its own, as to decorators
@@ -86,26 +94,15 @@ def lazy(device: Any = None) -> Stack:
     return Stack(NN(Autodiff(Lazy(graph_layers(NumPy() if device is None else device)))))
 
 
-def dynamic(device: Any = None, *, memoise: int | str | bool | None = None, asynchronous: bool = False) -> Stack:
-    """The stack that computes at once, and records what gradients may flow through; see `Stack.gradients`.
-
-    Parameters
-    ----------
-    device
-        Where it computes: on the host by NumPy, if nothing is said.
-    memoise
-        The most bytes of results that are kept, to be given again where equal operators meet equal operands; see
-        `Stack.memoisation`. True: 256 MiB.
-    asynchronous
-        Whether operators that take long are formed ahead, and computed beside Python until somebody looks at them.
+def dynamic(device: Any = None, **settings: Any) -> Stack:
+    """The stack that computes at once, and records what gradients may flow through; settings are those of `Dynamic`.
 
     Examples
     --------
     >>> dynamic().ops.add(1.0, 2).item()
     3.0
     """
-    layers = graph_layers(NumPy() if device is None else device)
-    return Stack(NN(Autodiff(Dynamic(layers, memoise=memoise, asynchronous=asynchronous))))
+    return Stack(NN(Autodiff(Dynamic(graph_layers(NumPy() if device is None else device), **settings))))
 
 
 def _role(name: str) -> Any:
@@ -147,7 +144,7 @@ class Stack(Derivatives):
     _numbers: dict[Any, Any] = field(init=False, eq=False)
     _way: Any = field(init=False, eq=False)  # of what is recorded
     _array_type: Any = field(init=False, eq=False)  # of the device, once that has been used
-    _ahead: Any = field(init=False, eq=False)  # what stands before `bind`, on a dynamic stack that is asynchronous
+    _before: Any = field(init=False, eq=False)  # what stands before `bind`, on a dynamic stack that defers operators
 
     role: ClassVar[Literal["device"]] = "device"
     places = property(lambda self: getattr(self.device, "places", ()), doc="The names of its device's places.")
@@ -183,12 +180,16 @@ class Stack(Derivatives):
         object.__setattr__(self, "_numbers", {} if dispatch is None else dispatch.numbers)
         object.__setattr__(self, "_way", None if dispatch is None else getattr(layers.get("engine"), "way", None))
         object.__setattr__(self, "_array_type", None)
-        engine = layers.get("engine")
-        is_eligible = dispatch is not None or getattr(engine, "check_numerics", False)
-        ahead = forming_ahead(self) if getattr(engine, "asynchronous", False) and is_eligible else None
-        object.__setattr__(self, "_ahead", ahead)
-        if ahead is not None:
-            object.__setattr__(self, "bind", ahead.bind)
+        engine: Any = layers.get("engine")
+        before: Any = None
+        after = getattr(engine, "replay_after", None)
+        if after is not None and self._way is not None:
+            before = replaying(self, after)
+        elif getattr(engine, "asynchronous", False) and (dispatch is not None or engine.check_numerics):
+            before = forming_ahead(self)
+        object.__setattr__(self, "_before", before)
+        if before is not None:
+            object.__setattr__(self, "bind", before.bind)
         catalogue = layers["type"].ops if "type" in layers else CATALOGUE
         object.__setattr__(self, "ops", Ops(self.bind, catalogue, self.tensor))
 
@@ -382,6 +383,8 @@ class Stack(Derivatives):
         while_loop, loop_until = while_loops.while_loop, breakpoints.loop_until
         cond, case_of = branches.cond, branches.case_of
         applied_rule, program = tracing.applied_rule, program_from_plan.on_stack
+        recorded_program = recorded_programs.recorded_program
+        recorded_application = recorded_programs.recorded_application
     else:
         associative_scan = LateMethod("nnc_func.control_flow.prefixes", "associative_scan")
         fixed_point = LateMethod("nnc_func.control_flow.fixed_points", "fixed_point")
@@ -389,6 +392,8 @@ class Stack(Derivatives):
         loop_until = LateMethod("nnc_func.control_flow.breakpoints", "loop_until")
         cond = LateMethod("nnc_func.control_flow.branches", "cond")
         applied_rule = LateMethod("nnc_func.control_flow.tracing", "applied_rule")
+        recorded_application = LateMethod("nnc_func.control_flow.recorded_programs", "recorded_application")
+        recorded_program = LateMethod("nnc_func.control_flow.recorded_programs", "recorded_program")
         program = LateMethod("nnc_func.engine.files.program_from_plan", "on_stack")
         case_of = LateMethod("nnc_func.control_flow.branches", "case_of")
 
@@ -405,7 +410,7 @@ class Stack(Derivatives):
 
     def aval(self, x: Any) -> Aval:
         """Shape and dtype of a tensor or an array."""
-        if type(x) is Tensor and type(x.hold) is Promise and x.stack == self:
+        if type(x) is Tensor and type(x.hold) is Promise and (x.stack is self or x.stack == self):
             return x.hold.aval  # type: ignore[no-any-return]
         value = x.value if isinstance(x, Tensor) and (x.stack is self or x.stack == self) else x
         while type(value) is Traced:

@@ -36,11 +36,15 @@ settings.load_profile(PROFILE)
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_cmdline_main(config: pytest.Config) -> None:
-    """The whole suite takes all cores, one process each, unless it is told how many."""
+    """The whole suite takes all cores, one process each, unless it is told how many.
+
+    Each has a stretch of it, and who is done first takes from another: what tests of a file share is made once.
+    """
     option, whole = config.option, config.args_source is pytest.Config.ArgsSource.TESTPATHS
     alone = option.usepdb or option.collectonly or hasattr(config, "workerinput")
     if whole and not alone and getattr(option, "numprocesses", 0) is None:
         option.numprocesses = "auto"
+        option.dist = "worksteal" if option.dist == "no" else option.dist
 
 
 @pytest.hookimpl(tryfirst=True)

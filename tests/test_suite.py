@@ -89,13 +89,15 @@ def test_the_whole_suite_takes_the_cores_unless_it_is_told_otherwise(options: li
         "import sys\nimport pytest\n"
         "class Stop:\n"
         "    def pytest_cmdline_main(self, config):\n"
-        "        print('cores', config.option.numprocesses); return 0\n"
+        "        print('cores', config.option.numprocesses)\n"
+        "        print('shared out by', config.option.dist); return 0\n"
         "sys.exit(pytest.main(sys.argv[1:], plugins=[Stop()]))\n"
     )
     environment = {**os.environ, "PYTEST_XDIST_AUTO_NUM_WORKERS": "7"}
     command = [sys.executable, "-c", script, *options]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     assert f"cores {cores}\n" in done.stdout, done.stdout + done.stderr
+    assert ("shared out by worksteal\n" in done.stdout) == (not options)
 
 
 # --- whose warnings are errors ---------------------------------------------------------------------------

@@ -61,7 +61,7 @@ class Custom:
         if not self.rules:
             raise DerivativeError(f"{self.name} has no rule for its derivative: give it one, with {self.adding}")
         if is_recorded:
-            found = call.stack.applied_rule(self.called(call), call.carriers)
+            found = call.stack.applied_rule(self.called(call), call.carriers, True)
         else:
             found = call.stack.autodiff.call(self.called(call), call.carriers)
         return call.shape.build([Tensor(call.stack, v) for v in found])

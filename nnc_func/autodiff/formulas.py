@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from attrs import frozen
 
-from nnc_func.facets.derivatives import ONE, Bilinear, Custom, Linear, Partials
+from nnc_func.facets.derivatives import ONE, Bilinear, Custom, Linear, OfParameters, Partials
 from nnc_func.op import Op
 
 SCALARS = (bool, int, float, complex)
@@ -61,6 +61,8 @@ def tangent(o: Any, op: Op | Called, derivative: Any, y: Any, xs: Any, ts: Any, 
         return right if left is None else left if right is None else o.add(left, right)
     if isinstance(derivative, Joint):
         return derivative.push(ts)
+    if isinstance(derivative, OfParameters):
+        return derivative.push(o, ts, y, *xs, **params)
     assert isinstance(derivative, Custom)
     return derivative.jvp(o, ts, y, *xs, **params)
 
@@ -144,6 +146,9 @@ def cotangent(o: Any, entry: Any, gs: list[Any], needed: list[int], choices: Cho
     elif isinstance(derivative, Joint):
         found = derivative.pull(gs)
         yield from ((i, found[i]) for i in needed)
+    elif isinstance(derivative, OfParameters):
+        found = derivative.pull(o, gs, y, *xs, **params)
+        yield from ((i, None if found[i] is None else cast_like(o, found[i], xs[i])) for i in needed)
     else:
         for i in needed:
             if derivative.vjp[i] is not None:

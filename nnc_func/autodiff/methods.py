@@ -13,6 +13,7 @@ from nnc_func.errors import LayerError, check_function
 if TYPE_CHECKING:
     from nnc_func.engine.dynamic.live import Live
     from nnc_func.engine.dynamic.memoisation import Memoisation
+    from nnc_func.engine.dynamic.replay.replay import Replays
     from nnc_func.graph.graph import ComputationGraph
     from nnc_func.graph.tensors.tensor import Tensor
 
@@ -90,11 +91,10 @@ class Derivatives:
         from nnc_func.autodiff.values import gradients
 
         self._recording("gradients of values")
-        ahead = getattr(self, "_ahead", None)
-        if ahead is None:
-            return gradients(self, ys, xs, cotangents, into)
-        found: tuple[Tensor, ...] = ahead.gradients(ys, xs, cotangents, into)
-        return found
+        before = getattr(self, "_before", None)
+        return (
+            gradients(self, ys, xs, cotangents, into) if before is None else before.gradients(ys, xs, cotangents, into)
+        )
 
     def trace(self, *ys: Tensor) -> ComputationGraph:
         """On a dynamic stack, the graph behind values: it prints, draws, exports, and compiles on any other stack.
@@ -132,10 +132,24 @@ class Derivatives:
         """
         from nnc_func.engine.dynamic.live import live
 
-        recording, ahead = self._recording("what is alive"), getattr(self, "_ahead", None)
-        if ahead is not None:
-            ahead.flush()
+        recording, before = self._recording("what is alive"), getattr(self, "_before", None)
+        if before is not None:
+            before.flush()
         return live(recording, self.engine.memo)
+
+    @property
+    def replays(self) -> Replays:
+        """On a dynamic stack that replays, what it has replayed, in numbers.
+
+        Raises
+        ------
+        LayerError
+            It does not.
+        """
+        found: Replays | None = getattr(getattr(self, "_before", None), "replays", None)
+        if found is None:
+            raise LayerError("nothing is replayed here: compute on nnc.dynamic(replay_after=3)")
+        return found
 
     @property
     def memoisation(self) -> Memoisation:

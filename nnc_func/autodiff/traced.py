@@ -12,7 +12,7 @@ import numpy as np
 from nnc_func.autodiff.formulas import Called, Joint, tangent
 from nnc_func.engine.dynamic.records import Recorded
 from nnc_func.errors import DerivativeError, TracingError
-from nnc_func.facets.derivatives import Constant, OfBodies, Refusal
+from nnc_func.facets.derivatives import Constant, OfBodies, OfParameters, Refusal
 from nnc_func.facets.dtypes import kind_of
 from nnc_func.graph.leaves import Variable
 from nnc_func.op import Op
@@ -52,6 +52,7 @@ class Traced:
         return f"Traced({self.primal!r})"
 
 
+MAY_REFUSE = (Refusal, OfParameters)
 KEEPING = frozenset((Traced, Recorded, Variable))
 """What flows through a stack beside which operands are kept."""
 
@@ -91,11 +92,16 @@ class Trace:
             )
 
 
-def refuse(op: Op, derivative: Refusal) -> Any:
-    """Raise DerivativeError: the operator has no derivative, and why."""
-    raise DerivativeError(
-        f"{op.name} has no derivative: {derivative.why}; keep it out of what is differentiated, or use stop_gradient"
-    )
+def check_derivative(op: Op, params: Any) -> None:
+    """Raise DerivativeError if the operator has no derivative, and say why."""
+    derivative = op.derivative
+    if isinstance(derivative, OfParameters):
+        derivative = derivative.refusal(**params)
+    if isinstance(derivative, Refusal):
+        raise DerivativeError(
+            f"{op.name} has no derivative: {derivative.why}; keep it out of what is differentiated, or use "
+            "stop_gradient"
+        )
 
 
 # --- forward -----------------------------------------------------------------------------------------
@@ -121,8 +127,8 @@ class Forward(Trace):
         y = self.autodiff.bind(op, *primals, **params)
         if isinstance(derivative, Constant) or not _smooth(self.autodiff.functions, op, y):
             return y
-        if isinstance(derivative, Refusal):
-            return refuse(op, derivative)
+        if isinstance(derivative, MAY_REFUSE):
+            check_derivative(op, params)
         o = self.autodiff.functions
         found = tangent(o, op, derivative, y, primals, tangents, params)
         if not op.multi_result:
@@ -192,12 +198,12 @@ class Reverse(Trace):
         y = self.autodiff.bind(op, *primals, **params)
         if isinstance(derivative, Constant) or not _smooth(self.autodiff.functions, op, y):
             return y
-        if isinstance(derivative, Refusal):
-            return refuse(op, derivative)
+        if isinstance(derivative, MAY_REFUSE):
+            check_derivative(op, params)
         entry = Entry(op, primals, parents, params, y)
         self.tape.append(entry)
         if op.multi_result:
-            return tuple(Traced(self, v, entry, i) for i, v in enumerate(y))
+            return self._results(entry)
         return Traced(self, y, entry)
 
     def call(self, rule: Any, args: Sequence[Any]) -> list[Any]:
@@ -215,5 +221,9 @@ class Reverse(Trace):
         values, push, pull = found
         entry = Entry(Called(name, Joint(push, pull)), primals, parents, {}, tuple(values))
         self.tape.append(entry)
+        return self._results(entry)
+
+    def _results(self, entry: Entry) -> tuple[Any, ...]:
+        """Those of an entry with several; what is not floating has no derivative."""
         o = self.autodiff.functions
-        return tuple([Traced(self, v, entry, i) if kind_of(o.dtype(v)) in "fc" else v for i, v in enumerate(values)])
+        return tuple([Traced(self, v, entry, i) if kind_of(o.dtype(v)) in "fc" else v for i, v in enumerate(entry.y)])

@@ -19,15 +19,17 @@ from attrs import frozen
 from nnc_func.autodiff.arguments import alike
 from nnc_func.autodiff.formulas import Called, Joint
 from nnc_func.autodiff.linearised import Linearised
-from nnc_func.autodiff.traced import Entry, Reverse, Traced, refuse, scope
+from nnc_func.autodiff.traced import Entry, Reverse, Traced, check_derivative, scope
 from nnc_func.aval import Aval
 from nnc_func.body import Body
 from nnc_func.engine.dynamic.ahead.former import Ahead
-from nnc_func.engine.dynamic.paths import Path, array_of, path_between
-from nnc_func.engine.dynamic.records import Recorded
+from nnc_func.engine.dynamic.paths import Path, is_part, path_between
+from nnc_func.engine.dynamic.records import Record, Recorded
+from nnc_func.engine.dynamic.replay.replay import Replay
+from nnc_func.engine.dynamic.vacancies import Vacancy
 from nnc_func.engine.running.program import Program
 from nnc_func.errors import DerivativeError
-from nnc_func.facets.derivatives import OfBodies, Refusal
+from nnc_func.facets.derivatives import OfBodies
 from nnc_func.facets.dtypes import kind_of
 from nnc_func.graph.bodies import abstract
 from nnc_func.graph.graph import ComputationGraph
@@ -35,6 +37,7 @@ from nnc_func.graph.leaves import CONSTANT, INPUT, Variable
 from nnc_func.graph.node import Value, topological
 from nnc_func.graph.ops import CATALOGUE
 from nnc_func.graph.tensors.tensor import Tensor, listed
+from nnc_func.layer import evolved
 from nnc_func.tree import ONE_LEAF, Structure
 
 KEPT, FEW = 64, 8  # structures whose programs are remembered, at most; and if these hold many bytes
@@ -57,6 +60,8 @@ class Pull:
         For each gradient whether the program gives it; else it is zero.
     body, captured
         The same computation as a body, and arrays that are further operands of it.
+    recomputed
+        How many evicted values it computes again.
     """
 
     program: Any
@@ -64,6 +69,7 @@ class Pull:
     flows: tuple[bool, ...]
     body: Body | None
     captured: tuple[Any, ...]
+    recomputed: int = 0
 
     @property
     def nbytes(self) -> int:
@@ -80,7 +86,6 @@ def gradients(
     into: Sequence[Any] | None = None,
 ) -> tuple[Tensor, ...]:
     """The gradients of values with respect to values that they were made of; see `Derivatives.gradients`."""
-    recording, aval = stack.engine.recording, stack.engine.recording.aval
     found = [_recorded(stack, y, "y") for y in listed(ys, "ys")]
     bottoms = [_recorded(stack, x, "x") for x in listed(xs, "xs")]
     flowing = _given(stack, cotangents, ys, "a cotangent", "value")
@@ -92,13 +97,33 @@ def gradients(
         raise DerivativeError(
             "gradients of complex values want cotangents: say cotangents=[...], or take ops.real or ops.imag of them"
         )
-    path, sources = path_between([y.record for y in tops], [x.record for x in bottoms])
+    pull, sources, arrays = _pull(stack, tops, bottoms, flowing, totals)
     beside = [c for c in (*(flowing or ()), *(totals or ())) if c is not None]
+    results = iter(_run(stack.engine, pull, [*sources, *beside], [*arrays, *map(_array, beside)]))
+    zeros = stack.autodiff.functions.zeros_like
+    return tuple([
+        Tensor(stack, next(results) if flows else zeros(x.array) if totals is None or totals[n] is None else totals[n])
+        for n, (x, flows) in enumerate(zip(bottoms, pull.flows, strict=True))
+    ])  # fmt: skip
+
+
+def pulled(stack: Any, ys: Sequence[Tensor], xs: Sequence[Tensor]) -> tuple[Pull, list[Any]]:
+    """How gradients flow from values to others that they were made of, and the values that it is about, by number."""
+    tops = [y for y in (_recorded(stack, y, "y") for y in ys) if y is not None]
+    return _pull(stack, tops, [_recorded(stack, x, "x") for x in xs], None, None)[:2]
+
+
+def _pull(
+    stack: Any, tops: Sequence[Recorded], bottoms: Sequence[Recorded], flowing: Any, totals: Any
+) -> tuple[Pull, list[Any], list[Any]]:
+    recording, aval = stack.engine.recording, stack.engine.recording.aval
+    path, sources, arrays = path_between([y.record for y in tops], [x.record for x in bottoms])
     key = (path.key, _kinds(recording, flowing), _kinds(recording, totals))
     known = stack.engine.pulls
     pull = known.get(key)
     if pull is None:
-        pull = known[key] = _Writing(stack, path, [aval(_array(x)) for x in sources]).pull(flowing, totals)
+        avals = [array.aval if type(array) is Vacancy else aval(array) for array in arrays]
+        pull = known[key] = _Writing(stack, path, avals).pull(flowing, totals)
         while len(known) > KEPT or (len(known) > FEW and sum([each.nbytes for each in [*known.values()]]) > MOST):
             gone = known.popitem(last=False)[1].program
             if isinstance(gone, Program):
@@ -106,12 +131,7 @@ def gradients(
     else:
         with suppress(KeyError):  # another thread was faster to forget it
             known.move_to_end(key)
-    results = iter(_run(stack.engine, pull, [*sources, *beside]))
-    zeros = stack.autodiff.functions.zeros_like
-    return tuple([
-        Tensor(stack, next(results) if flows else zeros(x.array) if totals is None or totals[n] is None else totals[n])
-        for n, (x, flows) in enumerate(zip(bottoms, pull.flows, strict=True))
-    ])  # fmt: skip
+    return pull, sources, arrays
 
 
 def _recorded(stack: Any, tensor: Any, what: str) -> Any:
@@ -175,16 +195,18 @@ def _kinds(recording: Any, given: list[Any] | None) -> Any:
 
 
 def _array(source: Any) -> Any:
-    return source.array if type(source) is Recorded else array_of(source)
+    return source.array if type(source) is Recorded else source
 
 
-def _run(engine: Any, pull: Pull, sources: list[Any]) -> Sequence[Any]:
+def _run(engine: Any, pull: Pull, sources: list[Any], arrays: list[Any]) -> Sequence[Any]:
     """What the program gives, recorded if that is on and it was made of what takes gradients."""
     if pull.program is None:
         return ()
     given, recording = [sources[n] for n in pull.feeds], engine.recording
     run = pull.program.run if engine.memo is None else partial(engine.memo.run, pull.program)
-    found = run([_array(each) for each in given])
+    found = run([arrays[n] for n in pull.feeds])
+    if recording.saved is not None:
+        recording.saved.note_pass([x for x in given if type(x) is Record], pull.recomputed)
     if not recording.is_on:
         return found  # type: ignore[no-any-return]
     operands = (FIRST, *(x.record if type(x) is Recorded else x for x in given), *pull.captured)
@@ -200,10 +222,23 @@ class _Writing:
         self.autodiff = self.bodies.recorder
         self.symbol = stack.symbol
         self.inputs = [self.symbol.input(f"value {n}", each) for n, each in enumerate(avals)]
+        for step in path.again:
+            self._compute_again(step)
         self.trace = Reverse(self.autodiff)
         self.parents: dict[int, Any] = {}
         self.taken: dict[int, Any] = {}
         self.wanted = {*path.xs}
+
+    def _compute_again(self, step: Any) -> None:
+        """What computes evicted values again, in place of inputs."""
+        given = [self.inputs[x] if is_number else x for is_number, x in step.operands]
+        if is_part(step):
+            made = given
+        else:
+            made = self.stack.graph.bind(step.op, *given, **dict(step.items))
+            made = made if step.op.multi_result else [made]
+        for n, result in zip(step.results, made, strict=True):
+            self.inputs[n] = result
 
     def pull(self, flowing: list[Any] | None, totals: list[Any] | None) -> Pull:
         """How gradients flow, given avals of cotangents and of what is added to."""
@@ -248,11 +283,14 @@ class _Writing:
         results = [self.inputs[n] for n in step.results]
         if isinstance(derivative, OfBodies):
             moving = frozenset([n for n, each in enumerate(parents) if each is not None])
-            values, push, pull = derivative.linearize(op, self.bodies, self.autodiff.functions, moving, primals, params)
+            o, values = self.autodiff.functions, results
+            if derivative.known is not None:
+                push, pull = derivative.known(op, self.bodies, o, moving, values, primals, params)
+            else:
+                values, push, pull = derivative.linearize(op, self.bodies, o, moving, primals, params)
             entry = Entry(Called(op.name, Joint(push, pull)), primals, parents, {}, tuple(values))
-        elif isinstance(derivative, Refusal):
-            refuse(op, derivative)
         else:
+            check_derivative(op, params)
             entry = Entry(op, primals, parents, params, tuple(results) if op.multi_result else results[0])
         self.trace.tape.append(entry)
         for index, n in enumerate(step.results):
@@ -273,18 +311,29 @@ class _Writing:
         outputs = [self.stack.operator.lift(g) for g in found if g is not None]
         if not outputs:
             return Pull(None, (), flows, None, ())
-        read = {n for n in topological(outputs) if n.op is INPUT}
+        nodes = {*topological(outputs)}
+        read = {n for n in nodes if n.op is INPUT}
         feeds = tuple([n for n, each in enumerate(self.inputs) if each in read])
+        again = [n for step in self.path.again if not is_part(step) for n in step.results]
+        recomputed = sum([self.inputs[n].node in nodes for n in again])
         inputs = [self.inputs[n] for n in feeds]
         structure = Structure(list, (), (ONE_LEAF,) * len(outputs))
         graph = self.stack.graph.close(inputs, outputs, (), "gradients", structure)
         body, captured = abstract(inputs, outputs, whole=True)
         arrays = tuple([v.node.data for v in captured if v.node.op is CONSTANT])
         assert len(arrays) == len(captured), "what gradients are made of is a value, or a constant"
-        program = self.stack.engine.compile(graph)
+        engine = self.stack.engine
+        if recomputed and engine.orders:
+            engine = evolved(engine, orders=("just_in_time", *engine.orders))
+        program = engine.compile(graph)
         if isinstance(program, Program):
             program.arenas = self.stack.engine.arenas
-        return Pull(program, feeds, flows, body, arrays)
+        return Pull(program, feeds, flows, body, arrays, recomputed)
+
+
+def replaying(stack: Any, after: int) -> Replay:
+    """What stands before the operators of a stack that replays them after so many times."""
+    return Replay(stack, stack.bind, after, gradients, pulled)
 
 
 def forming_ahead(stack: Any) -> Ahead:

@@ -18,6 +18,7 @@ from attrs import field
 from nnc_func.autodiff.traced import Trace, Traced, scope
 from nnc_func.batching.bodies import BatchedBodies
 from nnc_func.batching.branches import branch_of_batches, custom_of_batches
+from nnc_func.batching.host_functions import callback_of_batches
 from nnc_func.batching.loops import loop_of_batches
 from nnc_func.body import bodies_of, is_pure
 from nnc_func.errors import BatchingError, check_function
@@ -26,7 +27,9 @@ from nnc_func.facets.batching import BY_SHAPE, Application, Rule, Same, loop
 from nnc_func.facets.dims import known, same_extent
 from nnc_func.facets.shapes import normalise_axis
 from nnc_func.graph.ops import CATALOGUE
-from nnc_func.graph.ops.silent_bodies import asked
+from nnc_func.graph.ops.effects import TOKEN
+from nnc_func.graph.ops.host_functions import name_of
+from nnc_func.graph.ops.silent_bodies import asked, only_asks
 from nnc_func.graph.tensors.namespace import Ops
 from nnc_func.graph.tensors.tensor import Tensor
 from nnc_func.layer import PassThrough, chain, layer
@@ -42,6 +45,7 @@ BY_NAME: Mapping[str, Rule] = {
     "loop": loop_of_batches,
     "branch": branch_of_batches,
     "custom": custom_of_batches,
+    "callback": callback_of_batches,
     "after": rules.after,
     "argmax": rules.positions,
     "argmin": rules.positions,
@@ -180,8 +184,9 @@ class Rows(Trace):
         """
         self.check()
         params = dict(op.canonical(params))
-        if not is_pure(op, params.items()):
-            _refuse_effects(op, params)
+        has_effects = not is_pure(op, params.items())
+        if has_effects:
+            _check_effects(op, params)
         is_batched = tuple(map(self.owns, args))
         wholes = tuple(a.primal.whole if b else a for a, b in zip(args, is_batched, strict=True))
         shapes = tuple(tuple(getattr(a, "shape", ())) for a in args)
@@ -189,6 +194,8 @@ class Rows(Trace):
         found = self.layer.rule(op)(call)
         wanted = op.shape(*shapes, **params)
         results = found if op.multi_result else (found,)
+        if has_effects:
+            results = tuple(map(self._orderly, results))
         for y, shape in zip(results, wanted if op.multi_result else (wanted,), strict=True):
             if type(y) is Same:
                 continue
@@ -197,6 +204,13 @@ class Rows(Trace):
                 raise BatchingError(f"the batching rule of {op.name} gives {found_shape}, its rows want {right}")
         made = tuple([y.value if type(y) is Same else self.row(y) for y in results])
         return made if op.multi_result else made[0]
+
+    def _orderly(self, y: Any) -> Any:
+        """A result; a token has no rows, since the order of effects is of none."""
+        o = self.layer.functions
+        if type(y) is Same or o.dtype(y) != TOKEN.dtype or tuple(y.shape[1:]) != TOKEN.shape:
+            return y
+        return Same(o.reshape(y, shape=TOKEN.shape))
 
     def whole(self, x: Any) -> Any:
         """All rows of a value, which are equal ones where it is no row."""
@@ -223,18 +237,21 @@ class Rows(Trace):
         """Rows that a rule uses from around it are as good as arguments, where nothing is differentiated."""
 
 
-def _refuse_effects(op: Op, params: Mapping[str, Any]) -> None:
-    """Raise BatchingError, which names the operator that has an effect."""
-    inner = [each for body in bodies_of(params.items()) for each in body.operators if each.effect]
-    function = next(asked(op, tuple(params.items())), None)
-    if function is not None:
-        name = getattr(function, "__name__", repr(function))
+def _check_effects(op: Op, params: Mapping[str, Any]) -> None:
+    """Raise BatchingError, which names the operator, where one has an effect that is of no row, or of all of them."""
+    items = tuple(params.items())
+    once = next((each for each in asked(op, items) if getattr(each, "decides", False)), None)
+    if once is not None:
         raise BatchingError(
-            f"{name} is called once, and not for each row of a vmap: write it with operators of the stack, whose "
-            "results may differ from row to row, or go through the rows with map"
+            f"{name_of(once)} is called once, and not for each row of a vmap: write it with operators of the stack, "
+            "whose results may differ from row to row, or go through the rows with map"
         )
+    if all(map(only_asks, bodies_of(items))) if op.holds_body else params.get("pure") and params["shapes"]:
+        return
+    inner = [each for body in bodies_of(items) for each in body.operators if each.effect]
     named = f"{inner[0].name}, within {op.name}," if inner else op.name
-    raise BatchingError(f"{named} has an effect, which happens once and not for each row of a vmap")
+    advice = "; a callback that is declared pure=True is called for each row" if "callback" in named else ""
+    raise BatchingError(f"{named} has an effect, which happens once and not for each row of a vmap{advice}")
 
 
 def _beneath_rows(args: Sequence[Any]) -> Any:

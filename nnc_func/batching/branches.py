@@ -137,14 +137,14 @@ def _where_chosen(call: Application, chosen: Any, body: Body, found: BatchedBody
 
 
 def custom_of_batches(call: Application) -> Any:
-    """The rule of `custom`: all three bodies are batched. What has no rows gets the sum of their cotangents."""
+    """The rule of `custom`: all bodies are batched. What has no rows gets the sum of their cotangents."""
     if not call.bodies.makes_nodes or (known(call.size) and call.size == 0):
         return batching.loop(call)
     params, own = call.params, [*call.is_batched]
     avals = avals_of_rows(call)
     body: Body = params["body"]
-    count = len(body.results)
     moved, reached = params["moved"], params["reached"]
+    count = len(params["pulled"].results) - len(reached)
     shapes = shapes_in(body, tuple([a.shape for a in avals]))
     dtypes = dtypes_in(body, tuple([a.dtype for a in avals]))
     results = [Aval(shapes[i], dtypes[i]) for i in body.results]
@@ -157,13 +157,16 @@ def custom_of_batches(call: Application) -> Any:
         of(params["pushed"], [avals[n] for n in reached], [own[n] for n in reached]),
         of(params["pulled"], [results[n] for n in moved], [True for _ in moved]),
     ]
+    given = [*results, *(results[n] for n in moved)]
+    found += [of(back, given, [True for _ in given]) for back in params["back"]]
     captured = [x for each in found for x in each.captured]
     made, before = [], 0
     for each in found:
         made.append(each.with_captured(len(own), before, len(captured) - before - len(each.captured)))
         before += len(each.captured)
-    made[2] = _summed(made[2], [count + k for k, n in enumerate(reached) if not own[n]])
-    return call.bind(*call.args, *captured, body=made[0], pushed=made[1], pulled=made[2])
+    same = [k for k, n in enumerate(reached) if not own[n]]
+    pulled, back = _summed(made[2], [count + k for k in same]), tuple([_summed(each, same) for each in made[3:]])
+    return call.bind(*call.args, *captured, body=made[0], pushed=made[1], pulled=pulled, back=back)
 
 
 def _summed(body: Body, results: Sequence[int]) -> Body:

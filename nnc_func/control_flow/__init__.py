@@ -5,6 +5,8 @@
 - ``prefixes``, ``fixed_points``: `associative_scan`, `fixed_point`.
 - ``blocks``: what `map` computes of several slices at once.
 - ``host``: predicates that are functions of NumPy arrays.
+- ``dynamic_functions``: functions of a dynamic stack that any program calls; ``recorded_programs``: functions that are
+  one program of a dynamic graph.
 - ``branches``: `cond`, `case_of`.
 - ``tracing``: traces a function to a body.
 - ``growing``, ``growing_derivative``: loops whose carries change their extents; ``stages``: loops around such loops;

@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from attrs import frozen
@@ -142,11 +142,14 @@ class Question:
         Of the user, and of its arguments.
     kind
         What the answer is to be.
+    decides
+        A loop goes on, or a branch is taken, by it: it is asked once, and not for each row of a batch.
     """
 
     function: Callable[..., Any]
     structure: Structure
     kind: str
+    decides: ClassVar[bool] = True
 
     @property
     def __name__(self) -> str:

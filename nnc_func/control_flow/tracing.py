@@ -34,6 +34,7 @@ from nnc_func.graph.node import Value
 from nnc_func.graph.operator import NUMBERS
 from nnc_func.graph.ops.custom import custom
 from nnc_func.graph.ops.effects import TOKEN
+from nnc_func.graph.ops.saved_values import in_passes
 from nnc_func.graph.origin import describe, origin
 from nnc_func.graph.tensors.tensor import Tensor
 from nnc_func.op import Op
@@ -347,7 +348,7 @@ def aval_of(stack: Any, carrier: Any) -> Aval:
 def traced(
     stack: Any, f: Callable[[list[Any]], Sequence[Any]], arguments: Sequence[Any], whole: bool = False,
     effects: bool = False, counted: bool = False, symbols: Set[str] = frozenset(), without: str = RULE,
-    in_stages: bool = False,
+    in_stages: bool = False, asks: bool = False,
 ) -> TracedBody:  # fmt: skip
     """The body of a function.
 
@@ -370,6 +371,8 @@ def traced(
         Of extents that differ from time to time: what has one in its shape is part of the body.
     in_stages
         Whether it may wait for loops that are computed at once.
+    asks
+        Whether it may call pure callbacks, in no order, also where it has no effects.
 
     Raises
     ------
@@ -385,7 +388,7 @@ def traced(
         with entered, _told_by(own), without_updates(), recording(stack, in_places=whole) as recorded:
             given = [each if type(each) in SCALARS else own.parameter(each) for each in arguments]
             before = recorded.token = own.parameter(TOKEN)
-            recorded.trace, recorded.number = own, own.number if counted else None
+            recorded.trace, recorded.number, recorded.asks = own, own.number if counted else None, asks
             found = [*f(given)]
             has_effects, counter = recorded.token is not before, own.counter
             found += [*([recorded.token] if has_effects else []), *([] if counter is None else [counter + 1])]
@@ -479,8 +482,10 @@ def tensor_of(stack: Any, leaf: Any) -> Any:
 # --- functions with a derivative of their own ----------------------------------------------------------------
 
 
-def applied_rule(stack: Any, rule: Any, args: Sequence[Any]) -> list[Any]:
+def applied_rule(stack: Any, rule: Any, args: Sequence[Any], keeps: bool = False) -> list[Any]:
     """The results of a function with a rule: one application of `custom`, of bodies of its rules.
+
+    Where it `keeps` what its backward pass reads that is recorded as well, and not computed again.
 
     A rule may call its function, as that of ``exp`` does; it is written out in the rule of the rule of its rule.
     """
@@ -489,12 +494,12 @@ def applied_rule(stack: Any, rule: Any, args: Sequence[Any]) -> list[Any]:
         return list(rule.value(args))
     token = _rules.set((*under_way, function))
     try:
-        return _applied(stack, rule, args)
+        return _applied(stack, rule, args, keeps)
     finally:
         _rules.reset(token)
 
 
-def _applied(stack: Any, rule: Any, args: Sequence[Any]) -> list[Any]:
+def _applied(stack: Any, rule: Any, args: Sequence[Any], keeps: bool) -> list[Any]:
     avals = [aval_of(stack, x) for x in args]
     smooth = [n for n, a in enumerate(avals) if kind_of(a.dtype) in "fc"]
 
@@ -504,7 +509,7 @@ def _applied(stack: Any, rule: Any, args: Sequence[Any]) -> list[Any]:
     def value(given: list[Any]) -> list[Any]:
         return _tensors(stack, rule.value(carriers(given)))
 
-    own = traced(stack, value, avals)
+    own = traced(stack, value, avals, asks=True)
     results = own.avals
     moved = [n for n, a in enumerate(results) if kind_of(a.dtype) in "fc"]
 
@@ -521,15 +526,19 @@ def _applied(stack: Any, rule: Any, args: Sequence[Any]) -> list[Any]:
         found = pull([stack.carrier(flowing[n]) if n in flowing else None for n in range(len(results))])
         return _tensors(stack, [*values, *(_or_zeros(stack, found[n], avals[n]) for n in smooth)])
 
-    forward = traced(stack, pushed, [*avals, *(avals[n] for n in smooth)])
-    backward = traced(stack, pulled, [*avals, *(results[n] for n in moved)])
+    forward = traced(stack, pushed, [*avals, *(avals[n] for n in smooth)], asks=True)
+    backward = traced(stack, pulled, [*avals, *(results[n] for n in moved)], asks=True)
     captured = {id(x): x for each in (own, forward, backward) for x in each.captured}
     bodies = [_with_all(each, [*captured], len(avals)) for each in (own, forward, backward)]
+    back: tuple[Body, ...] = ()
+    if keeps:
+        passes = in_passes(bodies[2], len(args) + len(captured), len(results))
+        bodies[0], back = passes.forward, (passes.backward,)
     found = stack.autodiff.bind(  # rows of batches within the scope are batched there
         custom, *args, *captured.values(), body=bodies[0], pushed=bodies[1], pulled=bodies[2], moved=tuple(moved),
-        reached=tuple(smooth),
+        reached=tuple(smooth), back=back,
     )  # fmt: skip
-    return [*found]
+    return [*found[: len(results)]]
 
 
 def _or_zeros(stack: Any, found: Any, aval: Aval) -> Any:

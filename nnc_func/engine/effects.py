@@ -34,9 +34,11 @@ class Scope:
         Of a body, what traces it: effects that are given a token of that are in its order, and not in this one.
     number
         Of a loop's body, what gives how many times came before this one.
+    asks
+        Whether pure callbacks are in nobody's order there, but belong to what wants their results.
     """
 
-    __slots__ = ("number", "outer", "stack", "token", "trace")
+    __slots__ = ("asks", "number", "outer", "stack", "token", "trace")
 
     def __init__(self, stack: Any, outer: Scope | None) -> None:
         self.stack = stack
@@ -44,6 +46,7 @@ class Scope:
         self.token: Tensor | None = None
         self.trace: Any = None
         self.number: Callable[[], Tensor] | None = None
+        self.asks = False
 
     @property
     def effects(self) -> tuple[Tensor, ...]:
@@ -142,12 +145,14 @@ def ordered(
         It depends on an input, and no trace says which program it belongs to.
     """
     scope = recorder(stack)
-    if scope is None:
+    if scope is None or (scope.asks and not is_lost):
         if is_lost:
             _refuse_unbound(
                 what, values, "carry a token: t = stack.token() before it, t = ops.print(…, after=t) within"
             )
-        return apply(first(stack))[0]
+        # where operators are computed at once so is this, and what a derivative reads of it
+        records = scope is not None or getattr(stack.engine, "recording", None) is not None
+        return apply(first(stack) if records else stack.bind(operators.token))[0]
     found, scope.token = apply(first(stack) if scope.token is None else scope.token)
     return found
 
@@ -157,17 +162,36 @@ def applied_with_effects(stack: Any, op: Op, args: tuple[Any, ...], params: dict
 
     Its derivative then reads what was computed, so that no effect happens again.
     """
+    recording = getattr(stack.engine, "recording", None)
+    if recording is not None and recording.is_on and recorder(stack) is None:
+        given = [_before(stack, a) for a in args]
+        if not any(hasattr(x, "primal") for x in given):
+            made = stack.recorded_application(op, given, params)
+            if made is not None:
+                return tuple([Tensor(stack, each) for each in made])
     found: tuple[Tensor, ...] = stack.applied(op, args, params)
     if recorder(stack) is None and not _inputs(args):
         values = [each for each in map(_carrier, found) if isinstance(each, Value)]
         last = {each.node for each in values}
         for node in topological(values):  # of a loop in segments these come before what puts their rows together
             if node in last or (node.op.holds_body and not is_pure(node.op, node.items)):
-                arrays = tuple(stack.engine.force(node.results))
-                if node.op not in LEAVES:  # it depends on a variable
-                    several = node.op.multi_result
-                    node.table.settle(node, HELD if several else CONSTANT, arrays if several else arrays[0])
+                _settle(stack, node)
     return found
+
+
+def _before(stack: Any, arg: Any) -> Any:
+    """A carrier; an array for the token before all effects, which needs no graph."""
+    value = stack.carrier(arg)
+    is_first = isinstance(value, Value) and not hasattr(value, "array") and value.node.op is operators.token
+    return stack.carrier(stack.bind(operators.token)) if is_first else value
+
+
+def _settle(stack: Any, node: Any) -> None:
+    """Compute a node now, once and for all."""
+    arrays = tuple(stack.engine.force(node.results))
+    if node.op not in LEAVES:  # it depends on a variable
+        several = node.op.multi_result
+        node.table.settle(node, HELD if several else CONSTANT, arrays if several else arrays[0])
 
 
 def performed(stack: Any, op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
@@ -182,7 +206,9 @@ def performed(stack: Any, op: Op, args: tuple[Any, ...], params: dict[str, Any])
     after = params.pop("after") if named else args[0]
     values = args if named else args[1:]
     scope = recorder(stack)
-    if scope is not None and named and scope.trace is not None and _trace(after) is scope.trace:
+    if scope is not None and scope.asks and params.get("pure") and params.get("shapes"):
+        found = _applied(stack, op, first(stack), values, params)
+    elif scope is not None and named and scope.trace is not None and _trace(after) is scope.trace:
         found = _applied(stack, op, after, values, params)
     elif scope is not None:
         scope.token = first(stack) if scope.token is None else scope.token
@@ -207,6 +233,9 @@ def _applied(stack: Any, op: Op, token: Any, values: Any, params: Any) -> tuple[
 
 def _settled(stack: Any, results: tuple[Any, ...]) -> tuple[Any, ...]:
     """The results computed now, once and for all: an effect does not happen again when they are used."""
+    for node in {v.node: None for r in results if isinstance(v := _carrier(r), Value) and v is not r.value}:
+        if node.op not in LEAVES and not hasattr(node, "array"):  # a derivative reads what was computed
+            _settle(stack, node)
     waiting = [isinstance(r.value, Value) and not hasattr(r.value, "array") for r in results]  # not computed yet
     found = iter(stack.engine.force([r.value for r, waits in zip(results, waiting, strict=True) if waits]))
     return tuple([stack.held(next(found)) if waits else r for r, waits in zip(results, waiting, strict=True)])
@@ -218,8 +247,8 @@ def _trace(tensor: Any) -> Any:
 
 def _carrier(tensor: Any) -> Any:
     value = tensor.value if isinstance(tensor, Tensor) else tensor
-    while hasattr(value, "primal"):  # under differentiation
-        value = value.primal
+    while hasattr(value, "primal"):  # under differentiation, or a row of a batch
+        value = getattr(value.primal, "whole", value.primal)
     return value
 
 

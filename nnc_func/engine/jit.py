@@ -83,9 +83,9 @@ class Jitted:
     """A function of trees of tensors, compiled for each signature it is called with.
 
     Python numbers among the arguments are part of the signature, as are static arguments; arrays, tensors and NumPy's
-    scalars are not. Under a transformation, with an unbound tensor, and where a dynamic stack records what it computes
-    of variables and what was made of them, the function is simply called. It is copied and pickled as functions are: a
-    copy is itself.
+    scalars are not. Under a transformation, and with an unbound tensor, the function is simply called. Where a dynamic
+    stack records what is computed of variables it is one program and one application, if it can be: see
+    `docs/dynamic.md`. It is copied and pickled as functions are: a copy is itself.
 
     In the body of a class it is a method, and its first argument the object. Of a tree (a module, an attrs class) the
     tensors are arguments. Any other object is part of the signature, by its identity: what the method reads of it is
@@ -157,6 +157,7 @@ class Jitted:
         self._recording: Any = getattr(getattr(stack, "engine", None), "recording", None)
         self._memo: Any = getattr(getattr(stack, "engine", None), "memo", None)
         self._called_for = set[Any]()  # signatures of which a dynamic stack records what is computed
+        self._records = dict[Any, Any]()  # signatures to programs that it records, False where there is none
         self._positions, self._names = _named(f, static)
         self._donated = _named(f, donate)
         both = [*(self._positions & self._donated[0]), *(self._names & self._donated[1])]
@@ -176,7 +177,8 @@ class Jitted:
             return self._called(args, keywords)
         met = self._met(args, keywords)
         if met is None:
-            return self._called(args, keywords)
+            recorded = self._recorded(args, keywords)
+            return self._called(args, keywords) if recorded is None else recorded[0]
         known, tensors = met
         is_memoised = self._memo is not None and not any(self._donated)
         results = self._memo.run(known.program, tensors) if is_memoised else known.program.run(tensors)
@@ -255,6 +257,55 @@ class Jitted:
                 return None
             found = self._remembered(key, Known(key, *found))
         return found, tensors
+
+    def _recorded(self, args: Any, keywords: Any) -> Any:
+        """The result, in a list, of one program whose application a dynamic stack records; None where there is none."""
+        recording = self._recording
+        if recording is None or not recording.is_on or self.dynamic or recorder(self.stack) is not None:
+            return None
+        statics, dynamic = self._split(args, keywords)
+        leaves, structure = flatten(dynamic)
+        if self._given_up(dynamic):
+            return None
+        carriers, signature, moving = list[Any](), list[Any](), list[int]()
+        for leaf in leaves:
+            if _is_static(leaf):
+                signature.append((leaf, exact(leaf)))
+                continue
+            array = self.stack.concrete(leaf)
+            if array is None:
+                return None
+            takes = takes_gradients(leaf)
+            if takes:
+                moving.append(len(carriers))
+            carriers.append(self.stack.value_of(self.stack.carrier(leaf)) if takes else array)
+            signature.append((self.stack.device.aval(array), takes))
+        key = (structure.signature, tuple(signature), statics, exact(tuple(v for _, v in statics)))
+        known: Any = self._records.get(key)
+        if known is None:
+            avals = [aval for aval, takes in signature if type(takes) is bool]
+            known = self._recordable(args, keywords, leaves, structure, avals, moving) or False
+            if len(self._records) >= KEPT:
+                self._records.clear()
+            self._records[key] = known
+        return [known.run(self.stack, carriers)] if known else None
+
+    def _recordable(
+        self, args: Any, keywords: Any, leaves: list[Any], structure: Structure, avals: list[Any], moving: list[int]
+    ) -> Any:
+        """The function as a program that is recorded; None where its operators are to be, one by one."""
+
+        def f(tensors: list[Tensor]) -> Any:
+            rest = iter(tensors)
+            moving, named = structure.build([leaf if _is_static(leaf) else next(rest) for leaf in leaves])
+            return self._applied(*self._with_statics(args, keywords, moving, named))
+
+        with no_full_collections():
+            found = self.stack.recorded_program(f, avals, moving, str(self.name))
+        if found is not None:
+            with self._lock:
+                self.traces += 1
+        return found
 
     def _given_up(self, dynamic: Any) -> frozenset[int]:
         """Which of the leaves belong to arguments that are donated."""

@@ -19,13 +19,13 @@ def alignment(engine: Any, attribute: Any, value: Any) -> None:
 
 
 def asynchronous(engine: Any, attribute: Any, value: Any) -> None:
-    """Whether work is formed ahead; not where results are memoised."""
+    """Whether work is formed ahead; alone."""
     if type(value) is not bool:
         raise PlanError(f"asynchronous is True or False, given {value!r}")
-    if value and engine.memoise is not None:
+    if value and (engine.memoise, engine.memory_limit, engine.replay_after) != (None, None, None):
         raise PlanError(
-            "a dynamic stack either forms work ahead or memoises, given both asynchronous and memoise: what is found "
-            "again takes no time, by which nobody can say what is worth it"
+            "what is formed ahead is neither memoised, evicted nor replayed: leave out asynchronous, or memoise, "
+            "memory_limit and replay_after"
         )
 
 
@@ -33,6 +33,14 @@ def ahead_from(engine: Any, attribute: Any, value: Any) -> None:
     """Seconds; 0: everything is formed ahead."""
     if type(value) not in (int, float) or not value >= 0:
         raise PlanError(f"ahead_from is seconds, 0 or more, given {value!r}")
+
+
+def replay_after(engine: Any, attribute: Any, value: Any) -> None:
+    """None, or how often a sequence occurs before it is replayed: once at the least."""
+    if value is not None and (type(value) is not int or value < 1):
+        raise PlanError(f"replay_after is None, or a number from 1 on (3 is usual), given {value!r}")
+    if value is not None and (engine.memory_limit is not None or engine.memoise is not None):
+        raise PlanError("what is replayed is neither memoised nor evicted: leave out replay_after, or the others")
 
 
 def streams(engine: Any, attribute: Any, value: Any) -> None:

@@ -120,10 +120,33 @@ class OfBodies:
         ``(op, derive, o, moving, xs, params)`` gives the results, and two functions: from tangents of the operands to
         those of the results, and from cotangents of the results to those of the operands; None is zero. `moving` has
         the positions of operands whose cotangents may be wanted.
+    known
+        ``(op, derive, o, moving, ys, xs, params)`` gives these two functions where the results are there already; None
+        where that is of no use, since it takes more than these.
     """
 
     jvp: Formula
     linearize: Formula
+    known: Formula | None = None
+
+
+@frozen
+class OfParameters:
+    """An operator whose parameters bring its derivative, of all operands and results together, or bring none.
+
+    Attributes
+    ----------
+    refusal
+        ``refusal(**params)`` says why there is none, as a `Refusal`; None where there is one.
+    push
+        ``(o, ts, y, *xs, **params)`` gives a tangent for each result, of those of the operands; None is zero.
+    pull
+        ``(o, gs, y, *xs, **params)`` gives a cotangent for each operand, of those of the results; None is zero.
+    """
+
+    refusal: Formula
+    push: Formula
+    pull: Formula
 
 
 @frozen
@@ -145,4 +168,4 @@ def NOT_DIFFERENTIABLE(why: str) -> Refusal:  # noqa: N802 - a constant in spiri
     return Refusal(why)
 
 
-Derivative = Partials | Linear | Bilinear | Custom | OfBodies | Constant | Refusal
+Derivative = Partials | Linear | Bilinear | Custom | OfBodies | OfParameters | Constant | Refusal

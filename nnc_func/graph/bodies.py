@@ -10,6 +10,7 @@ from nnc_func.facets.dims import symbols_of
 from nnc_func.graph.leaves import CONSTANT, LEAVES
 from nnc_func.graph.node import Node, Value, topological
 from nnc_func.graph.ops.create import full
+from nnc_func.graph.ops.effects import token
 
 
 def enclosed(parameters: Sequence[Value], members: Iterable[Node], results: Iterable[Value]) -> Body:
@@ -116,10 +117,10 @@ def mentions(node: Node, symbols: Set[str]) -> bool:
 
 
 def literal(value: Value) -> Application | None:
-    """A number as an application inside a body; None of what is none, or whose bits a number does not keep."""
+    """A number, or the first token, inside a body; None of what is neither, or whose bits a number does not keep."""
     node = value.node
-    if node.op is full:
-        return Application.of_node(full, (), node.items, 1)
+    if node.op is full or node.op is token:
+        return Application.of_node(node.op, (), node.items, 1)
     array = node.table.literals.get(node) if node.op is CONSTANT else None
     if array is None or array.shape or value.aval.layout is not None or value.aval.place is not None:
         return None

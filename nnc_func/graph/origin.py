@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -17,6 +18,7 @@ PARTS = 4  # user lines kept for a node that was made of several: one of each
 MODELS = PACKAGE + "models" + os.sep  # networks are programs as users write them: their lines are told
 NOBODYS = (PACKAGE, "<attrs", "<nnc_func ", "nnc_func rule ", "<__array_function__", "<frozen ")
 """Files that are no user's: ours, generated, Python's own start."""
+SITES = 100_000  # lines that are told by numbers, at most
 Origin = tuple[Any, ...]  # flat: code, instruction offset, code, instruction offset …
 
 
@@ -29,6 +31,8 @@ class _Inside(dict[str, bool]):
 
 
 _inside = _Inside()
+_sites: dict[tuple[int, int], tuple[int, Any]] = {}  # by the identity of code, and an offset in it or -1 - line
+_numbers = itertools.count(1)
 _attributed: ContextVar[Origin] = ContextVar("attributed", default=())
 
 
@@ -111,6 +115,35 @@ def origin(within: int = 0) -> Origin:
             break
         frame = frame.f_back
     return found
+
+
+def innermost() -> int:
+    """A number of the innermost line of a user's that we are called from; 0 where there is none.
+
+    Examples
+    --------
+    >>> exec(compile("found = [innermost() for _ in 'ab'] + [innermost()]", "model.py", "exec"))
+    >>> found[0] == found[1] != 0
+    True
+    """
+    frame: Any = sys._getframe(1)
+    while frame is not None:
+        code = frame.f_code
+        if not _inside[code.co_filename]:
+            found = _sites.get((id(code), frame.f_lasti))
+            return _numbered(code, frame.f_lasti, frame.f_lineno) if found is None else found[0]
+        frame = frame.f_back
+    return 0
+
+
+def _numbered(code: Any, offset: int, line: int) -> int:
+    """The number of a line. One line has several offsets, the same call too: before and after Python specialises it."""
+    if len(_sites) >= SITES:
+        _sites.clear()
+    key = (id(code), -1 - line)
+    number, _ = _sites.setdefault(key, (next(_numbers), code))  # which keeps its identity from others
+    _sites[id(code), offset] = number, code
+    return number
 
 
 def reached(error: BaseException) -> str:

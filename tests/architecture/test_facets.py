@@ -10,7 +10,16 @@ import pytest
 
 from nnc_func.declaration import CONVERTERS, REQUIRED
 from nnc_func.facets import shapes
-from nnc_func.facets.derivatives import Bilinear, Constant, Custom, Linear, OfBodies, Partials, Refusal
+from nnc_func.facets.derivatives import (
+    Bilinear,
+    Constant,
+    Custom,
+    Linear,
+    OfBodies,
+    OfParameters,
+    Partials,
+    Refusal,
+)
 from nnc_func.facets.kernels import ALL, Kernel
 from nnc_func.facets.laws import Law
 from nnc_func.facets.lowering import Expression, IndexMap
@@ -82,7 +91,7 @@ def it_has_a_kernel_that_takes_anything_anywhere(op: Op) -> None:
 @every
 def it_has_a_derivative_or_says_why_not(op: Op) -> None:
     found = op.derivative
-    assert isinstance(found, (Partials, Linear, Bilinear, Custom, OfBodies, Constant, Refusal))
+    assert isinstance(found, (Partials, Linear, Bilinear, Custom, OfBodies, OfParameters, Constant, Refusal))
     assert isinstance(found, OfBodies) == op.holds_body or isinstance(found, Refusal)
     if isinstance(found, Partials):
         assert len(found.of) == len(op.args)
@@ -90,6 +99,8 @@ def it_has_a_derivative_or_says_why_not(op: Op) -> None:
         assert len(op.args) == 2
     elif isinstance(found, Custom):
         assert len(found.vjp) == len(op.args)
+    elif isinstance(found, OfParameters):
+        assert _reason(found.refusal(function=len).why)
     elif isinstance(found, (Constant, Refusal)):
         assert _reason(found.why), found.why
 

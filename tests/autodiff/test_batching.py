@@ -121,6 +121,8 @@ def test_operators_have_rules() -> None:
         "conv2d_blockwise",
         "matmul_blockwise",
         "attention_blockwise",
+        "lstm_layer",
+        "gru_layer",
         "blockwise_several",
         "softmax_cross_entropy_gradient",
         "relayout",

@@ -5,12 +5,14 @@ from __future__ import annotations
 import functools
 import warnings
 from collections.abc import Callable
+from dis import get_instructions
 from typing import Any
 
 import numpy as np
 import pytest
 
 import nnc_func as nnc
+from nnc_func.control_flow.conversion.source import codes_within, converted_code
 from nnc_func.errors import (
     OperatorError,
 )  # fmt: skip
@@ -516,3 +518,12 @@ def test_a_loop_in_a_branch_that_is_not_taken_does_not_run(stack: Any) -> None:
 
     jitted = stack.jit(f)
     assert [jitted(np.asarray(v), np.asarray(0.0)).item() for v in (3.0, -3.0)] == [6.0, -1.0]
+
+
+@pytest.mark.parametrize("seed", [8, 12])
+def test_what_conversion_adds_stands_at_the_lines_of_what_it_stands_for(seed: int) -> None:
+    f, _ = program(seed)
+    found = converted_code(f.__code__)
+    calls = [i for code in codes_within(found.code) for i in get_instructions(code) if i.argval == found.control]
+    assert len(calls) > 10
+    assert all(i.positions is not None and i.positions.end_col_offset for i in calls if i.opname == "LOAD_DEREF")

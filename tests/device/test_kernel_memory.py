@@ -38,7 +38,8 @@ SMALL = {  # whose operands are of a few bytes, or of dtypes of which no sample 
 OPERATORS = [
     op for op in CATALOGUE.values()
     if op.view is None and op.samples.prepare is None and op.name not in DECLARED | HOST | SMALL and any(
-        (k.into or k.ufunc) and (k.namespaces is None or "numpy" in k.namespaces) for k in op.kernels
+        (k.into or k.ufunc) and k.library is None and (k.namespaces is None or "numpy" in k.namespaces)
+        for k in op.kernels
     )
 ]  # fmt: skip
 Drawn = tuple[list[tuple[tuple[int, ...], Any, Any]], dict[str, Any]]

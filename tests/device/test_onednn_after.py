@@ -202,7 +202,8 @@ def test_functions_of_one_operand_are_the_librarys_under_fast_math() -> None:
     assert split(bounded, (), 8, fast=True).after[0].numbers == (-1.0, 2.0)
     guessed = split(SHARE, ("number", "number"), 8, fast=True, guess=True)
     assert ([each.name for each in guessed.after], guessed.rest) == (["hardswish"], None)
-    assert guessed.given == ((0, 3.0), (1, 6.0))
+    for (place, least, most), number in zip(guessed.given, (3, 6), strict=True):
+        assert least < number < most < least + 1e-6, place
     assert not split(SHARE, ("number", "number"), 8, fast=True).after
     assert not split(SHARE, ("channels", "number"), 8, fast=True, guess=True).after
 
@@ -219,6 +220,43 @@ def test_a_hard_swish_is_the_librarys_where_its_numbers_are_so(numbers: tuple[in
     wanted = plain * np.clip(plain + three, 0, 6) / six
     np.testing.assert_allclose(program(x, three, six), wanted, rtol=1e-5, atol=1e-5)
     np.testing.assert_allclose(program(x, three, six + 1), wanted * six / (six + 1), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("stack", [LAZY, FAST], ids=["exact", "fast"])
+@pytest.mark.parametrize("factor", [0.25, 1.0, 1.5, 0.0, -0.5, np.nan])
+def test_a_leaky_rectifier_is_the_librarys_where_its_factor_is_one(factor: float, stack: Any) -> None:
+    """Between 0 and 1 the larger of x and a x is one of both, as x has a sign: to the bit, NaN and infinities too."""
+    x, w = some(1, 6, 6, 16), some(3, 3, 16, 8)
+    w[..., 0] = 0
+    x[0, 0, 0, 0], x[0, 3, 3, 1], x[0, 5, 5, 2] = np.nan, np.inf, -np.inf
+    inputs = [stack.input("x", x.shape, "float32"), stack.input("a", (), "float32")]
+    y = stack.ops.conv2d(inputs[0], stack.asarray(w)) + stack.asarray(some(8))
+    program = stack.compile(inputs, stack.ops.maximum(inputs[1] * y, y))
+    plain = stack.compile(inputs[:1], y)
+    assert [i.kernel for i in program.plan.instructions] == ["onednn, packed"]
+    before = plain(x)
+    with np.errstate(invalid="ignore"):
+        wanted = np.maximum(np.float32(factor) * before, before)
+    found = program(x, np.float32(factor))
+    np.testing.assert_array_equal(found, wanted)
+    assert np.isnan(found).any()
+    assert (np.signbit(found) == np.signbit(wanted))[~np.isnan(wanted)].all()
+
+
+def test_a_leaky_rectifier_of_another_form_is_none() -> None:
+    scaled = (OPS["multiply"], 0, 1)
+    body = Body.of(2, scaled, (OPS["maximum"], 0, 2))
+    found = split(body, ("number",), 8, guess=True)
+    assert ([each.name for each in found.after], found.others, found.rest) == (["prelu"], (0,), None)
+    assert not split(body, ("number",), 8).after or split(body, ("number",), 8).after[0].name != "prelu"
+    for other in (
+        Body.of(2, scaled, (OPS["minimum"], 0, 2)),
+        Body.of(2, scaled, (OPS["maximum"], 2, 2)),
+        Body.of(2, scaled, (OPS["maximum"], 0, 2), (OPS["add"], 3, 2)),
+        Body.of(2, scaled, (OPS["maximum"], 0, 2), (OPS["add"], 3, 0)),
+    ):
+        assert all(each.name != "prelu" for each in split(other, ("number",), 8, guess=True).after), other
+    assert all(each.name != "prelu" for each in split(body, ("channels",), 8, guess=True).after)
 
 
 def _hard_swish(o: Any, y: Any, three: float = 3.0) -> Any:

@@ -533,12 +533,40 @@ def test_tensors_of_other_stacks_are_refused() -> None:
             STACK.gradients(ys, xs)
 
 
-def test_loops_with_effects_are_not_said_to_be_traced(capsys: Any) -> None:
-    x = STACK.variable("x", [1.0, 2.0])
+def test_effects_of_loops_happen_once_whatever_is_differentiated(capsys: Any) -> None:
+    x, before = STACK.variable("x", [1.0, 2.0]), STACK.live.nodes
     y = STACK.fold(lambda c, e: (STACK.ops.print(c), c * e)[1], x.sum(), x)
     assert y.item() == 6
+    (g,) = STACK.gradients([y], [x])
+    close(g.numpy(), [8, 5])
+    close(slopes([g.sum()], [x])[0], [10, 8])
+    close(nnc.lazy().engine.compile(STACK.trace(y).to(nnc.lazy()))(), 6)
+    assert capsys.readouterr().out.splitlines() == ["3.0", "3.0"]
+    del y, g
+    assert STACK.live.nodes <= before
+
+
+def test_what_a_loop_asks_is_kept_for_its_derivative() -> None:
+    x, calls = STACK.variable("x", [1.0, 2.0]), []
+
+    def noted(a: Any) -> Any:
+        calls.append(a.item())
+        return a * len(calls)
+
+    def step(c: Any, e: Any) -> Any:
+        given = {"function": noted, "shapes": ((),), "dtypes": ("float64",)}
+        return c * e * STACK.ops.callback(STACK.ops.stop_gradient(e), **given)[0]
+
+    y = STACK.fold(step, 1.0, x)
+    assert y.item() == 1 * 1 * 2 * 4
+    (g,) = STACK.gradients([y], [x])
+    close(g.numpy(), [8, 4])
+    assert calls == [1, 2]
+    with pytest.raises(DerivativeError, match="computes it again without its effects"):
+        STACK.gradients([g.sum()], [x])
+    endless = STACK.while_loop(lambda c: c < 9, lambda c: (None, (step(c, c),)), (x.sum(),))[1][0]
     with pytest.raises(DerivativeError, match="by a loop or a branch with an effect"):
-        STACK.gradients([y], [x])
+        STACK.gradients([endless], [x])
 
 
 def test_structures_that_are_forgotten_hold_no_memory() -> None:

@@ -199,7 +199,7 @@ def test_figures_that_have_passed_say_so() -> None:
     assert y.shape == (3,)
     assert Page(Live(1, 0, 0, 0)._repr_html_()).tables == []
     assert before == Live(1, 0, 0, 0)
-    assert repr(before) == "Live(symbols=1, nodes=0, saved=0, bytes=0)"
+    assert repr(before) == "Live(symbols=1, nodes=0, saved=0, bytes=0, evicted=0)"
     del x, y
     assert Page(stack.live._repr_html_()).paragraphs[-1] == "Nothing is recorded."
 

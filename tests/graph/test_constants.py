@@ -13,6 +13,8 @@ import pytest
 
 import nnc_func as nnc
 from nnc_func.graph.leaves import CONSTANT
+from nnc_func.graph.rewriting.building import Builder
+from nnc_func.graph.rules.folding import folded
 
 LAZY, OPS = nnc.lazy(), nnc.lazy().ops
 N = 200
@@ -203,3 +205,27 @@ def test_subclasses_of_numpys_arrays_are_their_elements() -> None:
             assert type(found.numpy()) is type(double.numpy()) is np.ndarray
             assert found.shape == (6,)
             assert not found.numpy().any() | double.numpy().any()
+
+
+@pytest.mark.parametrize("name", ["reshape", "expand_dims", "squeeze"])
+def test_a_large_constant_in_another_shape_is_one(name: str) -> None:
+    """So a kernel that puts weights into order once sees that they stay the same."""
+    params: Any = {"reshape": {"shape": (-1,)}, "expand_dims": {"axis": 1}, "squeeze": {"axis": 0}}[name]
+    array = matrix()[None]
+    x = LAZY.input("x", (N, 1), "float64")
+    program = LAZY.compile([x], x + getattr(OPS, name)(LAZY.asarray(array), **params))
+    assert sum(not node.args for node in program.graph.nodes) == 2
+    assert [node.op.name for node in program.graph.nodes if node.args] == ["add"]
+    transposed = LAZY.compile([x], x + OPS.permute_dims(LAZY.asarray(array), axes=(0, 2, 1)))
+    assert "permute_dims" in [node.op.name for node in transposed.graph.nodes]  # it would be there twice
+
+
+def test_what_is_made_of_parts_of_a_constant_is_folded() -> None:
+    """Operators of several results stand on the way."""
+    x = LAZY.input("x", (2, 2), "float64")
+    first, second = OPS.split(LAZY.asarray(np.array([1.0, 2, 3, 5])), sections=2)
+    found = folded((second - first).value, Builder(LAZY.operator))
+    assert found is not None
+    assert found.node.data.tolist() == [2, 3]
+    assert folded(first.value, Builder(LAZY.operator)) is None
+    assert folded((x + first).value, Builder(LAZY.operator)) is None

@@ -187,3 +187,15 @@ def test_the_code_of_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.chdir(tmp_path)
     exec("\n".join(blocks), {})
     table._ENTRIES.pop(("com.example", "Scaled"))
+
+
+def test_arguments_are_held_against_the_declarations_whatever_came_before() -> None:
+    model = nnc.from_onnx(onnx.parser.parse_model(
+        '<ir_version: 8, opset_import: ["": 18]> twice (float[n, 3] x) => (float[n, 3] y) { y = Add (x, x) }'
+    ))  # fmt: skip
+    for count in (1, 2, 1, 2):
+        assert model(np.ones((count, 3), "float32")).sum() == 6 * count
+        assert model([[1.0, 2, 3]]).tolist() == [[2, 4, 6]]
+        for wrong in (np.ones((count, 4), "float32"), np.ones((count, 3)), np.ones(3, "float32")):
+            with pytest.raises(OnnxError, match="input 'x' is float32"):
+                model(wrong)

@@ -1,7 +1,7 @@
 """Python's control flow turned into loops and branches: `if`, `while` and `for`, where a tensor decides.
 
-- ``transform``, ``names``, ``liveness``, ``exits``, ``reads``: rewrite the syntax tree of a function; ``source``
-  compiles it; ``users`` tells whose code it is.
+- ``transform``, ``names``, ``liveness``, ``exits``, ``reads``, ``places``: rewrite the syntax tree of a function;
+  ``source`` compiles it; ``users`` tells whose code it is.
 - ``runtime``: what the result calls; ``staging``: where one is; ``builtin_functions``, ``numbers``, ``number_kinds``,
   ``texts``: Python's functions, arithmetic and texts of numbers that a tensor decides;
   ``endless``: recursion that never ends.

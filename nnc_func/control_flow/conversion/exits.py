@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from nnc_func.control_flow.conversion.names import Names, within
+from nnc_func.control_flow.conversion.places import placed
 
 LEAVES = (ast.Return, ast.Break, ast.Continue, ast.Raise)
 
@@ -36,14 +37,14 @@ def until(node: ast.AST) -> tuple[str, ...]:
 def assigned(name: str, value: ast.expr, at: ast.AST) -> ast.stmt:
     """``name = value``, at that line."""
     made = ast.Assign([ast.Name(name, ast.Store())], value)
-    return ast.fix_missing_locations(ast.copy_location(made, at))
+    return placed(made, at)
 
 
 def none_of(flags: Iterable[str], at: ast.AST) -> ast.expr:
     """``not a and not b``, at that line."""
     each: list[ast.expr] = [ast.UnaryOp(ast.Not(), ast.Name(name, ast.Load())) for name in sorted(flags)]
     made = each[0] if len(each) == 1 else ast.BoolOp(ast.And(), each)
-    return ast.fix_missing_locations(ast.copy_location(made, at))
+    return placed(made, at)
 
 
 class Exits:
@@ -84,7 +85,7 @@ class Exits:
     def _return(self, value: ast.expr | None, at: ast.AST, control: str) -> ast.stmt:
         given = ast.Constant(None) if value is None else value
         call = ast.Call(ast.Attribute(ast.Name(control, ast.Load()), "returned", ast.Load()), [given], [])
-        return ast.fix_missing_locations(ast.copy_location(ast.Return(call), at))
+        return placed(ast.Return(call), at)
 
     def _kept(self, body: Sequence[ast.stmt]) -> list[ast.stmt]:
         """The statements without flags that nobody asks for."""

@@ -34,13 +34,20 @@ class Names:
 
 
 def within(tree: ast.AST | Iterable[ast.AST]) -> Iterator[ast.AST]:
-    """All nodes of a scope: not what stands in functions and classes that are defined in it."""
+    """All nodes of a scope but contexts: not what stands in functions and classes that are defined in it."""
     waiting = [tree] if isinstance(tree, ast.AST) else [*tree]
     while waiting:
         node = waiting.pop()
         yield node
-        if not isinstance(node, SCOPES):
-            waiting.extend(ast.iter_child_nodes(node))
+        kind = type(node)
+        if kind is ast.Name or kind is ast.Constant or isinstance(node, SCOPES):
+            continue
+        for field in kind._fields:
+            child = getattr(node, field, None)
+            if type(child) is list:
+                waiting += [each for each in child if isinstance(each, ast.AST)]
+            elif isinstance(child, ast.AST) and field != "ctx":
+                waiting.append(child)
 
 
 def place(node: ast.expr) -> str | None:

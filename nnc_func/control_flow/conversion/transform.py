@@ -23,6 +23,7 @@ from nnc_func.control_flow.conversion.names import (
     within,
 )  # fmt: skip
 from nnc_func.control_flow.conversion.numbers import ONE, ORDER, TWO
+from nnc_func.control_flow.conversion.places import placed
 from nnc_func.control_flow.conversion.reads import Asking, compared_with_none, renamed
 
 PYTHON_TESTS = {"isinstance", "issubclass", "hasattr", "callable"}
@@ -567,7 +568,7 @@ class Converter(ast.NodeTransformer):
         return ast.Tuple([ast.Constant(name) for name in ordered], ast.Load())
 
     def _at(self, made: Any, at: ast.AST | None) -> Any:
-        return made if at is None else ast.fix_missing_locations(ast.copy_location(made, at))
+        return made if at is None else placed(made, at)
 
 
 def _of_python(test: ast.expr) -> bool:

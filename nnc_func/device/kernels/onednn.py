@@ -61,6 +61,14 @@ def keeps_nan() -> bool:
     return elementwise.keeps_nan(present())
 
 
+def leaks() -> bool:
+    """Whether the library has a leaky rectifier that is exact."""
+    from nnc_func.device.onednn import elementwise
+    from nnc_func.device.onednn.library import present
+
+    return elementwise.leaks(present())
+
+
 def pad(primitive: Primitive) -> Scratch:
     """The scratch memory of a primitive: none, or one run of bytes."""
     return (((primitive.room,), np.dtype(np.uint8)),) if primitive.scratch else ()
@@ -153,7 +161,7 @@ def kernel_of(
     bound_of, scratch_of, takes
         The kernel's `bound`, `scratch` and `accepts`; of `lasting` operands, they are given that parameter too.
     empty
-        ``empty(*arrays, **params)``: an uninitialised result.
+        ``empty(*arrays, **params)``: an uninitialised result, or a tuple of several.
     lasting
         Operands that stay the same, which are put into order once when they are bound, and for each call else.
     """
@@ -162,12 +170,13 @@ def kernel_of(
         scratch_of = partial(scratch_of, lasting=lasting)
 
     def compute(xp: Any, *arrays: Any, **params: Any) -> Any:
-        out = empty(*arrays, **params)
+        found = empty(*arrays, **params)
+        outs = found if isinstance(found, tuple) else (found,)
         if lasting:  # which may be others in the next call
-            into(bound_of, xp, arrays, (out,), for_one_call(scratch_of(arrays, **params)), **params)
+            into(bound_of, xp, arrays, outs, for_one_call(scratch_of(arrays, **params)), **params)
         else:
-            call(bound_of, scratch_of, count(), (*arrays, out), params)
-        return out
+            call(bound_of, scratch_of, count(), (*arrays, *outs), params, len(outs))
+        return found
 
     return Kernel(
         name, compute=compute, into=partial(into, bound_of), scratch=scratch_of,

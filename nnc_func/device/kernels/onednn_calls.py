@@ -51,8 +51,10 @@ class _Known(threading.local):
 _known = _Known()
 
 
-def call(bound_of: Any, scratch_of: Any, setting: Any, arrays: tuple[Any, ...], params: dict[str, Any]) -> None:
-    """Compute the last one of the arrays of the others.
+def call(
+    bound_of: Any, scratch_of: Any, setting: Any, arrays: tuple[Any, ...], params: dict[str, Any], results: int = 1
+) -> None:
+    """Compute the last ones of the arrays, so many results, of the others.
 
     Parameters
     ----------
@@ -65,7 +67,7 @@ def call(bound_of: Any, scratch_of: Any, setting: Any, arrays: tuple[Any, ...], 
     known = _known
     found = known.calls.get(key)
     if found is None or known.is_busy:
-        found = _made(known, key, bound_of, scratch_of, arrays, params)
+        found = _made(known, key, bound_of, scratch_of, arrays, params, results)
     else:
         known.calls.move_to_end(key)
     busy, known.is_busy = known.is_busy, True
@@ -76,10 +78,11 @@ def call(bound_of: Any, scratch_of: Any, setting: Any, arrays: tuple[Any, ...], 
 
 
 def _made(
-    known: _Known, key: Any, bound_of: Any, scratch_of: Any, arrays: tuple[Any, ...], params: dict[str, Any]
-) -> Callable[..., None]:
+    known: _Known, key: Any, bound_of: Any, scratch_of: Any, arrays: tuple[Any, ...], params: dict[str, Any],
+    results: int,
+) -> Callable[..., None]:  # fmt: skip
     avals = tuple([Operand(a.shape, a.dtype) for a in arrays])  # no array is kept
-    wanted = scratch_of(avals[:-1], **params)
+    wanted = scratch_of(avals[:-results], **params)
     of = bound_of(avals, **params)
     if known.is_busy or sum(math.prod(shape) * dtype.itemsize for shape, dtype in wanted) > MOST:
         return of(*[np.empty(shape, dtype) for shape, dtype in wanted])  # type: ignore[no-any-return]

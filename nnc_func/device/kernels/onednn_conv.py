@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -20,21 +21,25 @@ from nnc_func.device.kernels.onednn import (
     takes,
 )
 from nnc_func.facets.kernels import Kernel
-from nnc_func.facets.layouts import CHANNELS_INNERMOST, NHWC, ROW_MAJOR
+from nnc_func.facets.layouts import CHANNELS_INNERMOST, NCHW, NHWC, ROW_MAJOR
 
 if TYPE_CHECKING:
     from nnc_func.device.onednn.primitives import After, Primitive
 
 
 IMAGES = in_layout(CHANNELS_INNERMOST)
+FEW = 1 << 16  # elements of images and results that are put into order in no time
 
 
 def convolution_of(
     kind: str, avals: Sequence[Any], *, stride: Any, padding: Any, dilation: Any, groups: int, data_format: str,
     input_shape: Any = None, kernel_shape: Any = None, lasting: tuple[int, ...] = (),
-    after: tuple[After, ...] = (),
+    after: tuple[After, ...] = (), by_channel: bool = False,
 ) -> Primitive:  # fmt: skip
-    """The primitive of a convolution, or of one of its gradients, whose first arguments are of these avals."""
+    """The primitive of a convolution, or of one of its gradients, whose first arguments are of these avals.
+
+    With `by_channel` images of the format NCHW, and the result, lie row by row in memory.
+    """
     from nnc_func.device.onednn.primitives import Convolution, convolution
 
     first, second = avals[0].shape, avals[1].shape
@@ -43,7 +48,7 @@ def convolution_of(
     images = tuple(images) if data_format == NHWC else tuple(images[i] for i in CHANNELS_INNERMOST)
     over = windows_of(images[1:3], tuple(kernel[:2]), stride, padding, dilation)
     found = Convolution(
-        images, tuple(kernel), over.outputs, over.stride, over.dilation, over.before, over.after, groups
+        images, tuple(kernel), over.outputs, over.stride, over.dilation, over.before, over.after, groups, by_channel
     )  # fmt: skip
     return convolution(found, kind, lasting, after)
 
@@ -59,11 +64,21 @@ def takes_images(kind: str, avals: Sequence[Any], **params: Any) -> bool:
     return accepted(partial(convolution_of, kind), avals, **params)
 
 
+def takes_few(kind: str, avals: Sequence[Any], **params: Any) -> bool:
+    """Whether the library has code for a convolution of images that lie channel by channel, and these are small."""
+    if params["data_format"] != NCHW or not takes_images(kind, avals, **params):
+        return False
+    windows = [params[name] for name in ("stride", "padding", "dilation")]
+    n, _, *inputs = avals[0].shape
+    outputs = windows_of(tuple(inputs), tuple(avals[1].shape[:2]), *windows).outputs
+    return bool(math.prod(avals[0].shape) + n * math.prod(outputs) * avals[1].shape[3] <= FEW)
+
+
 def bound_convolution(kind: str, avals: Sequence[Any], *, shares: bool = False, **params: Any) -> Callable[..., Run]:
     """What makes, of scratch memory, the convolution as a function of operands and result."""
     from nnc_func.device.onednn.bound import bound
 
-    images = IMAGES if params["data_format"] != NHWC else contiguous
+    images = IMAGES if params["data_format"] != NHWC and not params.get("by_channel") else contiguous
     others = [images if each.other == "whole" else contiguous for each in params.get("after", ()) if each.other]
     ready = (images, images if kind == "by kernel" else contiguous, *others)
     primitive = convolution_of(kind, avals, **params)
@@ -79,9 +94,20 @@ def _empty(kind: str, result: Callable[..., Any], *arrays: Any, **params: Any) -
     return result_array(shape, dtype, NHWC if kind == "by kernel" else params["data_format"])
 
 
+def _empty_by_channel(result: Callable[..., Any], *arrays: Any, **params: Any) -> Any:
+    return result_array(*result(*arrays, **params))
+
+
 def primitives(kind: str) -> Primitives:
     """The library's convolution, or one of its gradients."""
     return Primitives(partial(bound_convolution, kind), partial(_scratch, kind), partial(takes_images, kind))
+
+
+BY_CHANNEL = Primitives(
+    partial(bound_convolution, "forward", by_channel=True), partial(_scratch, "forward", by_channel=True),
+    partial(takes_few, "forward", by_channel=True),
+)  # fmt: skip
+"""The library's convolution of small images that lie channel by channel."""
 
 
 def convolution_kernels(kind: str, result: Callable[..., Any]) -> tuple[Kernel, ...]:
@@ -94,4 +120,15 @@ def convolution_kernels(kind: str, result: Callable[..., Any]) -> tuple[Kernel, 
     if kind == "by kernel":
         return (kernel_of("onednn", *given, layouts=((NHWC, NHWC, ROW_MAJOR),)),)
     layouts = ((NHWC, ROW_MAJOR, NHWC),)
-    return kernel_of("onednn", *given, layouts=layouts, packed=PACKED), kernel_of(PACKED, *given, (1,), layouts=layouts)
+    found = (
+        kernel_of("onednn", *given, layouts=layouts, packed=PACKED),
+        kernel_of(PACKED, *given, (1,), layouts=layouts),
+    )
+    if kind != "forward":
+        return found
+    few = BY_CHANNEL.bound, BY_CHANNEL.scratch, BY_CHANNEL.takes, partial(_empty_by_channel, result)
+    return (
+        *found,
+        kernel_of("onednn, by channel", *few, layouts=(ROW_MAJOR,), packed=f"{PACKED}, by channel"),
+        kernel_of(f"{PACKED}, by channel", *few, (1,), layouts=(ROW_MAJOR,)),
+    )

@@ -46,8 +46,9 @@ def bound(
     Arrays are of float32, and results lie as the primitive was made for: the caller sees to it. No array is kept: what
     was there last is known by a weak reference, and an array that has one cannot be resized.
     """
-    if len(ready) != primitive.arrays - 1:
-        raise DeviceError(f"{primitive.implementation} has {primitive.arrays - 1} operands, given {len(ready)}")
+    operands = primitive.arrays - primitive.results
+    if len(ready) != operands:
+        raise DeviceError(f"{primitive.implementation} has {operands} operands, given {len(ready)}")
     library = primitive.library
     begin = 0 if scratch is None else scratch.__array_interface__["data"][0]
     start = -(-begin // ALIGNMENT) * ALIGNMENT

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from attrs import frozen
@@ -19,9 +20,11 @@ from nnc_func.device.onednn.primitives import (
     SOURCE,
     After,
     Primitive,
+    Product,
     assemble,
     for_threads,
     operands_after,
+    product,
 )
 from nnc_func.errors import DeviceError
 
@@ -83,20 +86,52 @@ def chain(of: Chain) -> Primitive:
     return _chain(of, threads(present()))
 
 
+SPECIAL = (np.nan, np.inf, -np.inf, -0.0, 0.0, 1.0, -1.0, -104.0, 3e38, -3e38, 1e-45, -1e-45)
+
+
 @lru_cache
 def keeps_nan(library: Library) -> bool:
     """Whether a rectifier that is put together (`primitives.EXACTLY`) keeps NaN and is exact, on this processor."""
-    from nnc_func.device.onednn.bound import bound
-
-    given = np.array([[np.nan, np.inf, -np.inf, -0.0, 0.0, 1.0, -1.0, -104.0, 3e38, -3e38, 1e-45, -1e-45]], np.float32)
-    given = np.repeat(given, 16, 1)
+    given = np.repeat(np.array([SPECIAL], np.float32), 16, 1)
     rows, columns = given.shape
     try:
         rectifier = chain(Chain(rows, columns, After("add", "number"), EXACTLY["relu"]))
     except DeviceError:
         return False
-    found = np.empty_like(given)
-    scratch = np.empty(rectifier.room, np.uint8) if rectifier.scratch else None
-    bound(rectifier, scratch, (np.asarray, np.asarray))(given, np.zeros((1, 1), np.float32), found)
+    found = _computed(rectifier, given, np.zeros((1, 1), np.float32), given)
     wanted = np.maximum(given, 0)
     return np.array_equal(found, wanted, equal_nan=True) and not np.signbit(found[found == 0]).any()
+
+
+@lru_cache
+def leaks(library: Library) -> bool:
+    """Whether a leaky rectifier is exact, NaN included, on this processor: ``max(x, a x)`` of a factor up to 1.
+
+    It is tried behind a product, with one column that is not zero: other primitives say that they have it, and fail.
+    """
+    left = np.zeros((len(SPECIAL), 8), np.float32)
+    left[:, 0] = SPECIAL
+    right = np.zeros((8, 16), np.float32)
+    right[0] = 1
+    of = Product(left.shape, right.shape, False, False)
+    try:
+        plain = _computed(product(of), left, right, np.empty(of.result, np.float32))
+        for factor in np.array([0.25, 1, 1e-30], np.float32).reshape(-1, 1, 1):
+            found = _computed(product(of, after=(After("prelu", "number"),)), left, right, factor, plain)
+            wanted = np.maximum(plain, plain * factor)
+            if not np.array_equal(found, wanted, equal_nan=True) or (np.signbit(found) != np.signbit(wanted)).any():
+                return False
+    except DeviceError:
+        return False
+    return True
+
+
+def _computed(primitive: Primitive, *arrays: Any) -> Any:
+    """What a primitive gives of arrays, of which the last one is as the result."""
+    from nnc_func.device.onednn.bound import bound
+
+    *operands, like = arrays
+    found = np.empty_like(like)
+    scratch = np.empty(primitive.room, np.uint8) if primitive.scratch else None
+    bound(primitive, scratch, (np.asarray,) * len(operands))(*operands, found)
+    return found

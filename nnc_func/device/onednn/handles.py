@@ -92,7 +92,8 @@ def attributes(library: Library, after: Sequence[tuple[str, Handle | None, tuple
     ----------
     after
         What is done with each element of its result, in this order: a name, of `BINARY` with the descriptor of the
-        second operand, of `UNARY` with None; and the two parameters, where these are others than it says there.
+        second operand, ``"prelu"`` with that of its factor, of `UNARY` with None; and the two parameters, where these
+        are others than it says there.
     """
     found = Handle(library, "primitive_attr", library.made("primitive_attr_create"))
     library.call("primitive_attr_set_scratchpad_mode", found, 1)
@@ -100,7 +101,9 @@ def attributes(library: Library, after: Sequence[tuple[str, Handle | None, tuple
     if after:
         chain = Handle(library, "post_ops", library.made("post_ops_create"))
         for name, other, own in after:
-            if other is None:
+            if name == "prelu":
+                library.call("post_ops_append_prelu", chain, 0)
+            elif other is None:
                 kind, *numbers = UNARY[name]
                 library.call("post_ops_append_eltwise", chain, kind, *map(ctypes.c_float, own or numbers))
             else:

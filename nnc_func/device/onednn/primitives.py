@@ -82,6 +82,8 @@ class Primitive:
         What the library calls the main step.
     packings
         Of arrays, by position, that are given as they are and put into an order of its own once.
+    results
+        How many of the arrays, the last ones, are results.
     """
 
     library: Library
@@ -90,6 +92,7 @@ class Primitive:
     scratch: int
     implementation: str
     packings: Mapping[int, Packing] = {}
+    results: int = 1
 
     @property
     def room(self) -> int:
@@ -121,7 +124,7 @@ class After:
     ----------
     name
         Of an operator: ``"add"``, say, of the result and another operand, or ``"relu"``; ``"fast relu"`` makes 0 of
-        NaN.
+        NaN; ``"prelu"`` multiplies what is negative by another operand.
     other
         The other operand: ``"whole"``, one that lies as the result does; ``"channels"``, an element for each place on
         the innermost axis; ``"number"``, one element; empty, none.
@@ -205,9 +208,10 @@ def _named(library: Library, description: Handle) -> str:
 
 
 def assemble(
-    library: Library, description: Handle, given: Sequence[tuple[int, Handle]], lasting: Collection[int] = ()
-) -> Primitive:
-    """The primitive of a description, of arrays in their own order: number and descriptor; the last is the result.
+    library: Library, description: Handle, given: Sequence[tuple[int, Handle]], lasting: Collection[int] = (),
+    results: int = 1,
+) -> Primitive:  # fmt: skip
+    """The primitive of a description, of arrays in their own order: number and descriptor; the last ones are `results`.
 
     Those at the positions `lasting` stay the same.
     """
@@ -222,10 +226,11 @@ def assemble(
         if array in lasting:
             arguments.append(steps.packed(number, array, plain, wanted))
         else:
-            arguments.append(steps.argument(number, array, plain, wanted, array == len(given) - 1))
+            arguments.append(steps.argument(number, array, plain, wanted, array >= len(given) - results))
     main = Handle(library, "primitive", library.made("primitive_create", description))
     whole = (*steps.before, (main, steps.with_scratchpad(description, *arguments)), *steps.after)
-    return Primitive(library, whole, len(given), steps.scratch, _named(library, description), steps.packings)
+    name = _named(library, description)
+    return Primitive(library, whole, len(given), steps.scratch, name, steps.packings, results)
 
 
 def for_threads(flops: int, make: Callable[[Library], Primitive]) -> Primitive:
@@ -257,6 +262,8 @@ class Convolution:
         Height and width of the result.
     stride, dilation, before, after
         Of each of the two axes; dilation 1 has no gaps.
+    by_channel
+        Whether images and result lie channel by channel: they are put into order before it, and after.
     """
 
     images: tuple[int, ...]
@@ -267,6 +274,7 @@ class Convolution:
     before: tuple[int, int]
     after: tuple[int, int]
     groups: int
+    by_channel: bool = False
 
     @property
     def flops(self) -> int:
@@ -299,8 +307,8 @@ def operands_after(
     shown = {"whole": whole, "channels": channels, "number": number, "": None}
     steps = [step for each in after for step in EXACTLY.get(each.name, (each,))]
     done = [(step.name, shown[step.other], step.numbers) for step in steps]
-    numbered = enumerate(done, 1)
-    return done, [(AFTER * n | SECOND, other) for n, (_, other, _) in numbered if other is not None]
+    given = [(n, WEIGHTS if name == "prelu" else SECOND, other) for n, (name, other, _) in enumerate(done, 1)]
+    return done, [(AFTER * n | number, other) for n, number, other in given if other is not None]
 
 
 def _forward(library: Library, of: Convolution, attribute: Handle) -> tuple[Handle, tuple[Any, ...]]:
@@ -334,6 +342,7 @@ def _convolved(of: Convolution, kind: str, lasting: tuple[int, ...], after: tupl
             "y": images((of.images[0], *of.outputs, of.kernel[3])),
         }
         plain = {name: strided(library, *each) for name, each in shapes.items()}
+        given = plain if not of.by_channel else plain | {n: row_major(library, shapes[n][0]) for n in "xy"}
         channels = of.images[3] if kind == "by data" else of.kernel[3]
         whole = plain[ARGUMENTS[kind][2][1]]
         done, others = operands_after(library, after, 4, whole, row_major(library, (1, channels, 1, 1)))
@@ -346,7 +355,7 @@ def _convolved(of: Convolution, kind: str, lasting: tuple[int, ...], after: tupl
                 tagged(library, shapes["w"][0], ANY), *bias, plain["y"], *windows[:-1], description, attribute,
             )  # fmt: skip
             description = Handle(library, "primitive_desc", made)
-        *operands, result = [(number, plain[name]) for number, name in ARGUMENTS[kind]]
+        *operands, result = [(number, given[name]) for number, name in ARGUMENTS[kind]]
         return assemble(library, description, [*operands, *others, result], lasting)
 
     return for_threads(of.flops, make)

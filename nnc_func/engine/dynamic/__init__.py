@@ -6,8 +6,11 @@
 - ``paths``: what lies between recorded values, and its structure.
 - ``live``: what is alive, in numbers.
 - ``ahead``: work that is formed ahead.
+- ``saved_values``: a limit of saved values: which are evicted.
+- ``vacancies``: what stands where an array was, and how it is computed again.
 - ``live_page``: what is alive as a page: each value, what it costs, and why it is kept.
 - ``memoisation``: results that are given again where equal operators meet equal operands.
+- ``replay``: what recurs, as programs.
 """
 
 from __future__ import annotations

@@ -10,10 +10,12 @@ from weakref import WeakValueDictionary
 from attrs import Factory, field
 
 from nnc_func.device.shared.dispatch import Dispatch
+from nnc_func.device.shared.queries import machine_of
 from nnc_func.engine import settings
 from nnc_func.engine.dynamic.memoisation import Memo, limit_of, memo_of
 from nnc_func.engine.dynamic.quick import mentions, short_way
 from nnc_func.engine.dynamic.records import Recorded, Recording, meet
+from nnc_func.engine.dynamic.saved_values import CacheStatistics, SavedValues
 from nnc_func.engine.eager_dispatch import changes_nodes, eager_dispatch
 from nnc_func.engine.lazy import Lazy
 from nnc_func.engine.running.arenas import Arenas
@@ -35,11 +37,21 @@ _recordings: WeakValueDictionary[Any, Recording] = WeakValueDictionary()
 
 
 def _recording_of(engine: Any) -> Recording:
-    recipe = (type(engine), engine.graph)
+    limit, device = engine.memory_limit, engine.device
+    recipe = (type(engine), engine.graph, limit)
     found = _recordings.get(recipe)
     if found is None:
-        found = _recordings.setdefault(recipe, Recording(engine.graph, engine.symbol.table, engine.device))
+        saved = None if limit is None else SavedValues(limit, device.aval, machine_of(device), engine._compute)
+        found = _recordings.setdefault(recipe, Recording(engine.graph, engine.symbol.table, device, saved))
     return found
+
+
+def _limit(given: int | str | None) -> int | None:
+    if given is None:
+        return None
+    from nnc_func.engine.planning.budgets import as_bytes
+
+    return as_bytes(given)
 
 
 @layer(on="graph", needs=GraphSignature)
@@ -51,6 +63,9 @@ class Dynamic(Lazy[A]):
 
     Attributes
     ----------
+    memory_limit
+        Bytes that values may take which no tensor holds and gradients may need, or a number with a unit: ``"500MB"``,
+        ``"1.5 GiB"``; None: as many as there are. Beyond it they are evicted, and computed again where they are read.
     memoise
         The most bytes of results that are kept to be given again where equal operators meet equal operands, or as
         ``"500MB"``; True: 256 MiB. None: nothing is.
@@ -65,6 +80,8 @@ class Dynamic(Lazy[A]):
         somebody looks at it.
     ahead_from
         Seconds from which on an operator takes long; 0: each is formed ahead, which costs more than it gains.
+    replay_after
+        How often operators come one after another before they are replayed as a program; None: never.
     arenas
         The memory that all these run in: as much as the largest takes, for each call that runs at a time.
 
@@ -78,12 +95,13 @@ class Dynamic(Lazy[A]):
     (9.0, 6.0)
     """
 
+    replay_after: int | None = field(default=None, validator=settings.replay_after)
     asynchronous: bool = field(default=False, validator=settings.asynchronous)
     ahead_from: float = field(default=7e-4, validator=settings.ahead_from)
     memoise: int | str | None = field(default=None, converter=limit_of)
     shape: ShapeSignature[A] = opens("graph.optimiser.operator.symbol.shape")
+    memory_limit: int | None = field(default=None, converter=_limit)
     memo: Memo | None = field(init=False, eq=False, repr=False, default=Factory(memo_of, takes_self=True))
-    recording: Recording = field(init=False, eq=False, repr=False, default=Factory(_recording_of, takes_self=True))
     pulls: OrderedDict[Any, Any] = field(init=False, factory=OrderedDict, eq=False, repr=False)
     arenas: Arenas = field(
         init=False, eq=False, repr=False, default=Factory(lambda self: Arenas(self.device), takes_self=True)
@@ -91,6 +109,7 @@ class Dynamic(Lazy[A]):
     _compute: Any = field(
         init=False, eq=False, repr=False, default=Factory(lambda self: _computed_by(self), takes_self=True)
     )
+    recording: Recording = field(init=False, eq=False, repr=False, default=Factory(_recording_of, takes_self=True))
     bind: Callable[..., Any] = field(
         init=False, eq=False, repr=False, default=Factory(lambda self: _bound_to(self), takes_self=True)
     )
@@ -102,6 +121,26 @@ class Dynamic(Lazy[A]):
         if self.check_numerics or changes(self, "bind") or not isinstance(self._compute, Dispatch):
             return None
         return self._compute
+
+    @property
+    def cache(self) -> CacheStatistics | None:
+        """What the memory limit has done until now; None where there is none.
+
+        Examples
+        --------
+        >>> import nnc_func as nnc
+        >>> stack = nnc.dynamic(memory_limit=0)
+        >>> x = stack.variable("x", [1.0, 2.0])
+        >>> y = (x * x).sum()
+        >>> stack.engine.cache.evicted, stack.gradients([y], [x])[0].numpy().tolist()
+        (1, [2.0, 4.0])
+        """
+        recording = self.recording
+        if recording.saved is None:
+            return None
+        with recording.undisturbed():
+            found: CacheStatistics = recording.saved.statistics()
+        return found
 
     def asarray(self, value: Any, dtype: Any = None, place: Place = None) -> Any:
         """A value of this engine: a device array, which does not change with the array that it was made of."""

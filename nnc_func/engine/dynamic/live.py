@@ -9,6 +9,7 @@ from weakref import ref
 from attrs import field, frozen
 
 from nnc_func.engine.dynamic.records import PART, Record, Recording
+from nnc_func.engine.dynamic.vacancies import Vacancy, vacancy
 from nnc_func.graph.pictures.svg import sized
 
 
@@ -26,6 +27,9 @@ class Live:
         Of all these values those that no tensor holds, and constants among the operands: kept for gradients.
     bytes
         What these take; a view counts as what it shows.
+    evicted
+        Of the values that no tensor holds those that a limit has evicted: they take no bytes, and are not among the
+        saved ones.
 
     Examples
     --------
@@ -35,16 +39,17 @@ class Live:
     >>> y = x * x
     >>> y = (y + y).sum()
     >>> stack.live
-    Live(symbols=4, nodes=3, saved=2, bytes=32)
+    Live(symbols=4, nodes=3, saved=2, bytes=32, evicted=0)
     >>> del y
     >>> stack.live
-    Live(symbols=1, nodes=0, saved=0, bytes=0)
+    Live(symbols=1, nodes=0, saved=0, bytes=0, evicted=0)
     """
 
     symbols: int
     nodes: int
     saved: int
     bytes: int
+    evicted: int = 0
     _recording: Any = field(default=None, eq=False, repr=False)  # a weak reference
     _memo: Any = field(default=None, eq=False, repr=False)  # likewise
 
@@ -52,6 +57,7 @@ class Live:
         return (
             f"{self.symbols:,} values, {self.nodes:,} applications between them; "
             f"{self.saved:,} kept for gradients alone, {sized(self.bytes)}"
+            f"{f', {self.evicted:,} evicted' if self.evicted else ''}"
         )
 
     def to_html(self) -> str:
@@ -89,19 +95,21 @@ def live(recording: Recording, memo: Any = None) -> Live:
     """What is alive now; and what else is kept, for a page to say."""
     records = recording.members()
     symbols = [record for record in records if type(record.array) is not tuple]
-    saved, nodes = {id(record.array): record.array for record in symbols if not record.held}, 0
+    unheld = [record.array for record in symbols if not record.held]
+    saved, nodes = {id(array): array for array in unheld if type(array) is not Vacancy}, 0
     for record in records:
         application = record.application
         if application is not None and application[0] is not PART:
             nodes += 1
             saved.update({id(x): x for x in application[1] if type(x) is not Record and hasattr(x, "dtype")})
-            if application[0].multi_result:
+            if application[0].multi_result and vacancy(record.array) is None:
                 saved.update({id(x): x for x in record.array})
     for record in symbols:
         if record.held:
             saved.pop(id(record.array), None)
+    evicted = sum([type(array) is Vacancy for array in unheld])
     nbytes = sum(map(_bytes(recording), saved.values()))
-    return Live(len(symbols), nodes, len(saved), nbytes, ref(recording), None if memo is None else ref(memo))
+    return Live(len(symbols), nodes, len(saved), nbytes, evicted, ref(recording), None if memo is None else ref(memo))
 
 
 def _bytes(recording: Recording) -> Callable[[Any], int]:

@@ -16,6 +16,7 @@ from typing import Any
 from attrs import frozen
 
 from nnc_func.engine.dynamic.records import PART, Record, Recording
+from nnc_func.engine.dynamic.vacancies import Vacancy
 from nnc_func.graph.origin import describe
 from nnc_func.graph.pictures.svg import clipped, element, escaped, page, sized
 
@@ -87,6 +88,8 @@ def rows_of(recording: Recording) -> list[Row]:
     known = {id(record.array) for record in records}
 
     def nbytes(array: Any) -> int:
+        if type(array) is Vacancy:
+            return 0
         aval = recording.aval(array)
         return int(aval.size) * int(aval.dtype.itemsize)
 
@@ -221,11 +224,12 @@ def _cells(recording: Recording, row: Row, largest: int, freed: dict[Record, int
     bar = element("i", "", style=f"width:{100 * row.nbytes // largest}%", class_="held" if row.held else "saved")
     without = freed.get(row.record, 0) if row.held else 0
     where = "" if row.readers else describe(row.record.where)
+    shown = repr(row.array if type(row.array) is Vacancy else recording.aval(row.array))
     return element(
         "tr",
         element("td", element("b", escaped(row.name))),
         element("td", escaped(where), class_="faint"),
-        element("td", escaped(clipped(repr(recording.aval(row.array)), 40))),
+        element("td", escaped(clipped(shown, 40))),
         element("td", element("span", escaped(sized(row.nbytes))), bar, class_="bytes"),
         element(
             "td",

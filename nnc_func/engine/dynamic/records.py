@@ -24,9 +24,11 @@ from operator import attrgetter
 from typing import Any
 from weakref import WeakValueDictionary, ref
 
+from nnc_func.body import bodies_of
 from nnc_func.facets.dtypes import kind_of
 from nnc_func.graph.leaves import Variable
 from nnc_func.graph.node import Node, Value
+from nnc_func.graph.ops.silent_bodies import only_asks
 from nnc_func.graph.origin import Origin, attributed, origin
 from nnc_func.layer import find
 from nnc_func.op import Op
@@ -50,7 +52,7 @@ class Record:
         The operator, its operands (records, arrays and numbers), its parameters as they were given. Of one of several
         results `PART`, the record of all of them, and which it is. None of a leaf, and where nothing upstream is held.
     array
-        The value. Of the record of several results a tuple of them.
+        The value. Of the record of several results a tuple of them. Where it is evicted, a `Vacancy` for each array.
     held
         Whether a tensor holds it.
     reaching
@@ -60,7 +62,7 @@ class Record:
     variable
         Of a leaf, a weak reference to the variable whose value it was.
     serial
-        Counts records as what makes them is applied: operands have lower ones.
+        Counts records as what makes them is applied: operands have lower ones. Of what is formed ahead a fraction.
     """
 
     __slots__ = (
@@ -73,7 +75,7 @@ class Record:
     reaching: int
     users: set[Any] | None
     variable: ref[Variable] | None
-    serial: float
+    serial: int
     recording: Recording
     where: Origin
     node: Any
@@ -123,7 +125,7 @@ class Recorded(Value):
     def __del__(self) -> None:
         record = self.record
         record.held = False
-        if not record.reaching:
+        if not record.reaching or record.recording.saved is not None:
             record.recording.drop(record)
 
     def __repr__(self) -> str:
@@ -137,14 +139,17 @@ class Recording:
     ----------
     graph, table, aval
         The layer that makes nodes; their intern table; the function from an array to its aval.
+    saved
+        The cache of values that no tensor holds; None where they may take what they like.
     """
 
     __slots__ = (
-        "__weakref__", "_constants", "_dropped", "_is_busy", "_leaves", "_lock", "_smooth", "aval", "graph", "table",
+        "__weakref__", "_constants", "_dropped", "_is_busy", "_leaves", "_lock", "_smooth", "aval", "graph", "saved",
+        "table",
     )  # fmt: skip
 
-    def __init__(self, graph: Any, table: Any, device: Any) -> None:
-        self.graph, self.table = graph, table
+    def __init__(self, graph: Any, table: Any, device: Any, saved: Any = None) -> None:
+        self.graph, self.table, self.saved = graph, table, saved
         self.aval = device.aval
         self._leaves: set[ref[Record]] = set()
         self._dropped: deque[Record] = deque()
@@ -181,40 +186,53 @@ class Recording:
                 variable.recorded = found = None
         return found  # type: ignore[no-any-return]
 
-    def made(self, op: Op, operands: tuple[Any, ...], params: Any, found: Any) -> Any:
+    def made(self, op: Op, operands: tuple[Any, ...], params: Any, found: Any, shown: int | None = None) -> Any:
         """The result, or the results, of an application that was just computed; whoever asks holds its operands.
 
-        They are recorded, unless nothing is.
+        They are recorded, unless nothing is. Of several, those from number `shown` on are kept and held by nobody.
         """
-        if not self.is_on:
-            return found
+        return self.enter(op, operands, params, found, shown) if self.is_on else found
+
+    def enter(self, op: Op, operands: tuple[Any, ...], params: Any, found: Any, shown: int | None = None) -> Any:
+        """As `made`, whether or not anything is recorded now."""
         if not op.multi_result:
             return self.record((op, operands, params), found, operands)
-        whole = self.record((op, operands, params), found, operands).record  # which nobody holds
-        return tuple([self.record((PART, (whole,), n), array, (whole,)) for n, array in enumerate(found)])
+        kept = self.record((op, operands, params), found, operands)  # until its parts are there; then nobody holds it
+        whole = kept.record
+        return tuple([self.record((PART, (whole,), n), array, (whole,)) for n, array in enumerate(found[:shown])])
 
     def made_of(self, op: Op, operands: tuple[Any, ...], params: Any, found: Any) -> Any:
         """As `made`, where nobody need hold the operands: those that reach no more are constants.
 
         An operand may be one of several results: a pair of their record, and its number.
         """
+        with self.undisturbed():
+            operands = tuple([self._part(*x) if type(x) is tuple else x for x in operands])
+            given = tuple([self.array(x) if type(x) is Record and not x.reaches else x for x in operands])
+            if any(type(x) is Record for x in given):
+                found = self.made(op, given, params, found)
+        return found
+
+    @contextmanager
+    def undisturbed(self) -> Iterator[None]:
+        """While it is open nothing is swept, by a finaliser neither."""
         with self._lock:
-            before, self._is_busy = self._is_busy, True  # nothing is swept meanwhile, by a finaliser neither
+            before, self._is_busy = self._is_busy, True
             try:
-                operands = tuple([self._part(*x) if type(x) is tuple else x for x in operands])
-                given = tuple([x.array if type(x) is Record and not x.reaches else x for x in operands])
-                if any(type(x) is Record for x in given):
-                    found = self.made(op, given, params, found)
+                yield
             finally:
                 self._is_busy = before
         self._swept()
-        return found
+
+    def array(self, record: Record) -> Any:
+        """The value of a record; computed again if it is evicted."""
+        return record.array if self.saved is None else self.saved.array(record)
 
     def _part(self, whole: Record, number: int) -> Any:
         """The record of one of several results; its array, if that is made of nothing that is held."""
-        array = whole.array[number]
         if not whole.reaches:
-            return array
+            return self.array(whole)[number]
+        array = whole.array[number]
         for each in list(whole.users or ()):
             part = each()
             if part is not None and part.application == (PART, (whole,), number):
@@ -273,7 +291,10 @@ class Recording:
     # --- what is dropped ----------------------------------------------------------------------------------
 
     def drop(self, record: Record) -> None:
-        """Note that a record neither is held nor reaches; those that reach through it alone reach no more."""
+        """Note that a record is not held any more. If it does not reach, those that do through it alone reach no more.
+
+        If it does, it is saved for gradients, and is for the cache, if there is one.
+        """
         self._dropped.append(record)
         self._swept()
 
@@ -294,6 +315,9 @@ class Recording:
         dropped = self._dropped
         while dropped:
             record = dropped.popleft()
+            if record.reaching:
+                self.saved.add(record)
+                continue
             users, record.users = record.users, None
             if users is None:  # it was dropped twice, from two sides at once
                 continue
@@ -340,14 +364,14 @@ class Recording:
             variable = None if record.variable is None else record.variable()
             now = None if variable is None else variable.recorded
             is_now = type(now) is Recorded and now.record is record
-            return symbol.reading(variable) if variable is not None and is_now else symbol.held(record.array)
+            return symbol.reading(variable) if variable is not None and is_now else symbol.held(self.array(record))
         op, operands, params = application
         if op is PART:
             whole = operands[0].application
-            if whole is not None and whole[0].effect:  # which does not happen again
-                return symbol.held(record.array)
+            if whole is not None and _happens(whole):  # which does not happen again
+                return symbol.held(self.array(record))
             return found[operands[0]].result(params)
-        if op.effect:
+        if _happens(application):
             return symbol.held(record.array[0] if op.multi_result else record.array)
         args = []
         for x in operands:
@@ -365,6 +389,12 @@ class Recording:
         if node is None or node.data is not array:
             node = self._constants[id(array)] = symbol.held(array)
         return node
+
+
+def _happens(application: Any) -> bool:
+    """Whether an application does more than compute, and ask."""
+    op, _, params = application
+    return op.effect or (op.holds_body and not all(map(only_asks, bodies_of((params or {}).items()))))
 
 
 # --- in threads, and in traces ----------------------------------------------------------------------------
@@ -397,6 +427,26 @@ class Pause:
         with suppress(ValueError):  # a generator that is closed in another thread has left nothing open there
             left.remove(self._recording)
         _paused.set(tuple(left))
+
+
+@contextmanager
+def as_it_was(recording: Recording, is_on: bool) -> Iterator[None]:
+    """While it is open operators are recorded there in this thread, or are not, as when they were applied.
+
+    Examples
+    --------
+    >>> import nnc_func as nnc
+    >>> stack = nnc.dynamic()
+    >>> with stack.no_grad(), as_it_was(stack.engine.recording, True):
+    ...     stack.engine.recording.is_on
+    True
+    """
+    others = [each for each in _paused.get() if each is not recording]
+    mark = _paused.set(tuple(others) if is_on else (*others, recording))
+    try:
+        yield
+    finally:
+        _paused.reset(mark)
 
 
 @contextmanager

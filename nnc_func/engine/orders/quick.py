@@ -20,5 +20,6 @@ QUICK: Mapping[str, Order] = Registry(
         "sethi_ullman": "depth_first.sethi_ullman",
         "list_scheduling": "ready_list.list_scheduling",
         "least_peak": "ready_list.least_peak",
+        "just_in_time": "just_in_time.just_in_time",
     },
 )

@@ -52,6 +52,22 @@ def loop(
     )
 
 
+def lstm(g: Any, x: Any, w: Any, r: Any, b: Any, h: Any, c: Any, *, reverse: bool, body: Any) -> tuple[Any, ...]:
+    """As a loop of that body: of weights of states, the state, the cell, and the inputs' share of a time."""
+    given = g.add(g.matmul(x, w), b)
+    *last, every = g.loop(r, h, c, given, body=body, constants=1, carries=2, reverse=reverse)
+    return (every, *last)
+
+
+def gru(g: Any, x: Any, w: Any, r: Any, b: Any, h: Any, *, reverse: bool, body: Any) -> tuple[Any, ...]:
+    """As a loop of that body: of weights of states, the candidate's bias, the state, the inputs' share of a time."""
+    hidden = h.shape[1]
+    bias, again = g.split(b, sections=(3 * hidden, hidden), axis=0)
+    given = g.add(g.matmul(x, w), bias)
+    last, every = g.loop(r, again, h, given, body=body, constants=2, carries=1, reverse=reverse)
+    return every, last
+
+
 def _whole(g: Any, rows: Any, shape: Sequence[Any], shorter: bool) -> Any:
     """Rows of a Loop: in their shape, which those of no time do not have, and with zeros for times that were not."""
     row, exact = shape[1:], all(map(known, shape[1:]))

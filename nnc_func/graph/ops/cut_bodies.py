@@ -203,7 +203,9 @@ class CutBody:
         """All values that can be made of those that are given, within a body; absent ones are zeros, and not made."""
         values = dict(given)
         for each, made in self.applications():
-            if each.op.effect or made[0] in absent or all(i in values for i in made):
+            if made[0] in absent or all(i in values for i in made):
+                continue
+            if each.op.effect and made[0] not in self.backward:  # one of its own gives a derivative
                 continue
             if not all(i in values or i in absent for i in each.operands):
                 continue

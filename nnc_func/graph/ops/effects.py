@@ -14,13 +14,15 @@ from nnc_func.aval import Aval
 from nnc_func.device.kernels import effects as kernels
 from nnc_func.errors import DTypeError, OperatorError, ShapeError
 from nnc_func.facets import domains, dtypes
-from nnc_func.facets.derivatives import NOT_DIFFERENTIABLE, Constant
-from nnc_func.facets.dtypes import as_dtype
+from nnc_func.facets.derivatives import Constant, OfParameters
+from nnc_func.facets.dtypes import as_dtype, kind_of
 from nnc_func.facets.kernels import reference
 from nnc_func.facets.samples import EXACT, Refused, Samples
 from nnc_func.facets.shapes import ShapeT
 from nnc_func.facets.views import free
+from nnc_func.graph.ops.cut_bodies import SCALARS, aval_of
 from nnc_func.graph.ops.families import Function, Nested, Tensor
+from nnc_func.graph.ops.host_functions import Rule, refusal, rule_of
 from nnc_func.op import operator
 
 SHAPE: ShapeT = (0,)
@@ -102,6 +104,30 @@ def _result_dtypes(
         return (_token(token), *map(as_dtype, dtypes))
     except TypeError as error:
         raise DTypeError(f"callback: dtypes={dtypes!r}: {error}") from None
+
+
+def _pull(o: Any, gs: Any, y: Any, token: Any, *xs: Any, function: Any, **_: Any) -> list[Any]:
+    ys = y[1:]
+    given = [o.zeros_like(v) if g is None else g for v, g in zip(ys, gs[1:], strict=True)]
+    return _derived(o, rule_of(function, "vjp", 0, len(xs)), [*xs, *ys, *given], xs)
+
+
+def _push(o: Any, ts: Any, y: Any, token: Any, *xs: Any, function: Any, **_: Any) -> list[Any]:
+    ys = y[1:]
+    given = [_zero(o, x) if t is None else t for x, t in zip(xs, ts[1:], strict=True)]
+    return _derived(o, rule_of(function, "jvp", len(xs), len(ys)), [*xs, *ys, *given], ys)
+
+
+def _zero(o: Any, x: Any) -> Any:
+    return type(x)(0) if type(x) in SCALARS else o.zeros_like(x)
+
+
+def _derived(o: Any, rule: Rule, arrays: list[Any], like: Any) -> list[Any]:
+    """What a rule gives for each of these, after None for the token: by a callback of its own, in nobody's order."""
+    avals = [aval_of(o, x) for x in like]
+    shapes, its = tuple([a.shape for a in avals]), tuple([a.dtype for a in avals])
+    _, *found = o.bind(callback, o.bind(token), *arrays, function=rule, shapes=shapes, dtypes=its, pure=True)
+    return [None, *(g if kind_of(a.dtype) in "fc" else None for a, g in zip(avals, found, strict=True))]
 
 
 _EFFECT: dict[str, Any] = {
@@ -188,7 +214,7 @@ def check(token: Tensor, condition: Tensor, /, *values: Tensor, text: str = "") 
 @operator(
     shape=_results,
     dtype=_result_dtypes,
-    derivative=NOT_DIFFERENTIABLE("what a function of the host computes is not known"),
+    derivative=OfParameters(refusal, _push, _pull),
     kernels=reference(kernels.called, kernels.called_into),
     multi_result=True,
     **_EFFECT,
@@ -213,5 +239,6 @@ def callback(
 
     `pure` says that the results are made of the values alone. It is called in order as any other, once each time; but
     where nobody wants the results it need not be called, and a derivative that computes them again may call it again.
-    It is given arrays that are not to be written to, and are valid until it returns.
+    It is given arrays that are not to be written to, and are valid until it returns. Under `vmap` it is called for each
+    row. A `HostFunction` has a derivative, whether or not it is pure.
     """

@@ -25,6 +25,7 @@ from nnc_func.device.kernels.onednn import (
     keeps_nan,
     kernel_of,
     kind_of,
+    leaks,
     result_array,
 )
 from nnc_func.facets.kernels import Kernel
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 BLOCK = 1 << 18  # bytes of a block: it and what is beside it fit in the second cache
 MOST = 8  # operators that the library does itself
 CLOSE = 1e-7  # by so much a number may be another one: a sixth has no end
+LEAST = 1e-45  # below it there is no positive number of single precision
 EITHER_WAY = frozenset({"add", "multiply"})
 WITH_ANOTHER = EITHER_WAY | {"subtract"}
 
@@ -57,14 +59,14 @@ class Split:
     rest, beside
         What is done then with its result, if anything is; and the operands of that.
     given
-        Pairs of an operand of one element, by its place, and a number that it has to be.
+        Operands of one element, by their places, each with the least and the largest number that it may be.
     """
 
     after: tuple[After, ...]
     others: tuple[int, ...]
     rest: Body | None
     beside: tuple[int, ...]
-    given: tuple[tuple[int, float], ...] = ()
+    given: tuple[tuple[int, float, float], ...] = ()
 
 
 @frozen
@@ -74,7 +76,7 @@ class _Step:
     after: After
     count: int = 1
     others: tuple[int, ...] = ()
-    given: tuple[tuple[int, float], ...] = ()
+    given: tuple[tuple[int, float, float], ...] = ()
 
 
 class _Walk:
@@ -91,7 +93,7 @@ class _Walk:
             return False
         each = self.body.applications[place]
         found = each.operands
-        same = found == operands or (name in EITHER_WAY and found == operands[::-1])
+        same = found == operands or (name in {*EITHER_WAY, "maximum"} and found == operands[::-1])
         return each.op.name == name and same
 
     def operand(self, place: int, value: int) -> int | None:
@@ -156,7 +158,20 @@ class _Walk:
             scale = 1 / 6
         else:
             return None
-        return _Step(_after("hardswish"), 4, given=((three, 3.0), (six, scale)))
+        numbers = (three, 3.0), (six, scale)
+        return _Step(_after("hardswish"), 4, given=tuple([(place, n - CLOSE, n + CLOSE) for place, n in numbers]))
+
+    def leaky(self) -> _Step | None:
+        """``max(x, a x)``, where one operand is such a factor: between 0 and 1 it is x or a x, as x has a sign."""
+        value, place, scaled = self.value, self.place, self.body.parameters + self.place
+        if [self.read.count(i) for i in (value, scaled)] != [2, 1] or len(self.body.applications[place].operands) != 2:
+            return None
+        factor = self.operand(place, value)
+        if factor is None or self.kinds[factor] != "number" or not self.named(place, "multiply", value, factor + 1):
+            return None
+        if not self.named(place + 1, "maximum", value, scaled) or not leaks():
+            return None
+        return _Step(_after("prelu", "number"), 2, others=(factor,), given=((factor, LEAST, 1.0),))
 
 
 def _after(name: str, other: str = "", numbers: tuple[float, ...] = ()) -> After:
@@ -190,7 +205,7 @@ def split(body: Body, kinds: tuple[str, ...], most: int, fast: bool = False, gue
     walk, steps = _Walk(body, kinds), list[_Step]()
     while len(steps) < most and walk.place < len(body.applications):
         found = walk.binary() or walk.rectifier(fast) or (walk.lossy() if fast else None)
-        found = found or (walk.hard_swish() if fast and guess else None)
+        found = found or (walk.leaky() if guess else None) or (walk.hard_swish() if fast and guess else None)
         if found is None:
             break
         steps.append(found)
@@ -265,7 +280,7 @@ def blockwise(
     def ways(avals: Any, lasting: tuple[int, ...], body: Body, params: Any) -> list[Split]:
         """How it is taken apart, and how where some operands are certain numbers; if that is of use, it comes first."""
         known, guessed = parts(avals, lasting, body, params), parts(avals, lasting, body, params, True)
-        return [guessed, known] if fast and guessed.given else [known]
+        return [guessed, known] if guessed.given else [known]
 
     def takes(avals: Any, *, body: Body, lasting: tuple[int, ...] = (), **params: Any) -> bool:
         if not (accepts(avals, body=body, **params) and primitives.takes(avals[:2], lasting=lasting, **params)):
@@ -333,8 +348,8 @@ def _bytes(wanted: Scratch) -> int:
 def _guessed(given: Any, guess: Run, other: Run, a: Any, b: Any, *arrays: Any) -> None:
     """As it is guessed where operands are the numbers that they have to be, else as it is known."""
     run = guess
-    for place, number in given:
-        if abs(arrays[place].item() - number) > CLOSE:
+    for place, least, most in given:
+        if not least <= arrays[place].item() <= most:
             run = other
     run(a, b, *arrays)
 

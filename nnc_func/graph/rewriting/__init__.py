@@ -8,7 +8,7 @@
 - ``workspace``: the graph that is being rewritten; ``mutable``, ``wide``, ``places``: its nodes and their order.
 - ``copying``, ``shown``: copy nodes into the workspace, and back into the stack.
 - ``bodies``, ``loops``, ``branches``: rewrite loops and branches, and what is within them; ``loop_fusion``: makes one
-  loop of several.
+  loop of several; ``recurrent``: makes recurrent layers of loops whose bodies are ``cells``.
 - ``termination``: stops rules that never end.
 - ``watching``, ``report``: record rewrites, and tell what became of each rule.
 - ``evaluating``: computes both sides of a rewrite and compares them.

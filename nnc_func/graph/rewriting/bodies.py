@@ -20,6 +20,7 @@ from nnc_func.graph.origin import attributed, origin
 from nnc_func.graph.rewriting.branches import simplified_branch
 from nnc_func.graph.rewriting.loop_fusion import fused, has_siblings
 from nnc_func.graph.rewriting.loops import Apply, simplified
+from nnc_func.graph.rewriting.recurrent import as_layer, makes_layers
 from nnc_func.graph.rules.rule import ROUNDING
 from nnc_func.op import Op
 
@@ -83,6 +84,9 @@ def _with_bodies_optimised(roots: Sequence[Value], optimiser: Any) -> tuple[Sequ
         roots, count = _each(roots, optimiser, _simplified)
         roots, fewer = fused(roots, machine, apply_at)
         count += fewer
+    if makes_layers(optimiser):  # as they were written their bodies are cells
+        roots, more = _each(roots, optimiser, _layered)
+        count += more
     while True:
         roots, more = _each(roots, optimiser, _rewritten)
         count += more
@@ -105,6 +109,20 @@ def _simplified(node: Node, args: tuple[Value, ...], used: set[int], optimiser: 
     if node.op is not loop:
         return None
     return simplified(args, node.items, used, _plainly(optimiser, node), optimiser.numerics >= ROUNDING)
+
+
+def _layered(node: Node, args: tuple[Value, ...], used: set[int], optimiser: Any) -> Sequence[Value | None] | None:
+    """The results of a loop from a recurrent layer, if it is one, or becomes one when it is simplified."""
+    if node.op is not loop:
+        return None
+    plainly, layers = _plainly(optimiser, node), list[Sequence[Value]]()
+
+    def apply(op: Op, operands: tuple[Value, ...], items: Items) -> Any:
+        layers.extend(filter(None, [as_layer(operands, items, node.origin, optimiser)] if op is loop else []))
+        return layers[-1] if layers and op is loop else plainly(op, operands, items)
+
+    whole = simplified(args, node.items, used, apply, at_once=True)
+    return as_layer(args, node.items, node.origin, optimiser) if whole is None else whole if layers else None
 
 
 def _each(roots: Sequence[Value], optimiser: Any, rewrite: Callable[..., Any]) -> tuple[Sequence[Value], int]:

@@ -22,6 +22,13 @@ POOLS = frozenset((OPS["max_pool2d"], OPS["average_pool2d"]))
 READERS = frozenset([OPS[n] for n in ("mean", "sum", "max", "min")])  # read any order, and make little of much
 
 
+def _moves(value: Value, layout: Any) -> bool:
+    """Whether elements lie in another order in that layout: axes of extent 1 may stand anywhere."""
+    shape, rows = value.aval.shape, tuple(range(value.aval.ndim))
+    long = [[axis for axis in each or rows if shape[axis] != 1] for each in (value.aval.layout, layout)]
+    return long[0] != long[1]
+
+
 class _Laying:
     """A graph made anew, value by value."""
 
@@ -33,8 +40,8 @@ class _Laying:
 
     @property
     def relayouts(self) -> int:
-        """How many there are in it: both directions of each are remembered."""
-        return len(self.moved) // 2
+        """How many there are in it that move something: both directions of each are remembered."""
+        return sum(_moves(value, layout) for value, layout in self.moved) // 2
 
     def ordered(self, value: Value, layout: Any) -> Value:
         """The value in that layout."""

@@ -36,6 +36,8 @@ MOVES = frozenset(
     (reshape, permute_dims, broadcast_to, expand_dims, squeeze, *(OPS[n] for n in ("flip", "slice", "tile")))
 )
 
+SAME = frozenset((reshape, expand_dims, squeeze))  # of a constant, a constant as large: kernels are to see that
+
 JOINS = frozenset((OPS["concat"], OPS["stack"], OPS["pad"]))
 KINDS = {"f": float, "i": int, "u": int, "b": bool}  # of dtypes, and of the numbers of fills
 
@@ -105,7 +107,7 @@ def fold_constants(node: Any, builder: Any) -> Any:
         return None  # a fill is smaller than what it makes
     if node.op in MOVES and (number := builder.number_of(node.args[0])) is not None and node.aval.place is None:
         return None if node.args[0].node.op is full else _filled(node, number, builder)  # which `move_full` moves
-    return folded(node, builder, as_large=False)
+    return folded(node, builder, as_large=node.op in SAME)
 
 
 # --- casts ---------------------------------------------------------------------------------------------

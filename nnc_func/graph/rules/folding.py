@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -48,27 +49,31 @@ def folded(value: Value, builder: Any, as_large: bool = True) -> Value | None:
     if value.node.op.multi_result or not all(n.op is CONSTANT or _computable(n, limit) for n in order):
         return None
     fold = folding(builder)
-    made: dict[Node, Any] = {}
+    made: dict[Node, Sequence[Any]] = {}
     try:
         with np.errstate(all="ignore"):
             for node in order:
-                made[node] = (
+                found = (
                     elements(builder, node)
                     if node.op is CONSTANT
-                    else fold(node.op, *(made[a.node] for a in node.args), **node.params)
+                    else fold(node.op, *(made[a.node][a.index] for a in node.args), **node.params)
                 )
+                made[node] = found if node.op.multi_result else (found,)
     except NncError:
         return None  # it fails when the program runs, and says where
-    found = made[value.node]
+    (found,) = made[value.node]
     if isinstance(found, np.ndarray) and kind_of(found.dtype) in "fc" and not np.isfinite(found).all():
         return None  # where NaN is looked for, the operator that makes it is to be named
+    if isinstance(found, np.ndarray):
+        found = np.asarray(found, order="C")  # or kernels copy it row by row, each time
     return builder.symbol.constant(found)  # type: ignore[no-any-return]
 
 
 def _computable(node: Node, limit: int) -> bool:
-    op, aval = node.op, node.aval
-    if op.multi_result or not op.pure or op.name.startswith("random") or (not node.args and op.name != "full"):
+    op = node.op
+    if op.holds_body or not op.pure or op.name.startswith("random") or (not node.args and op.name != "full"):
         return False
-    if aval.layout is not None or aval.place is not None or any(mentions_unknown(v) for _, v in node.items):
-        return False  # constants lie row by row, in the device's own place
-    return bool(known(aval.nbytes) and aval.nbytes <= limit)
+    if any(mentions_unknown(v) for _, v in node.items):
+        return False
+    plain = all(a.layout is None and a.place is None for a in node.avals)  # as constants lie
+    return plain and all(known(a.nbytes) and a.nbytes <= limit for a in node.avals)

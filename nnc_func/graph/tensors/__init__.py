@@ -1,7 +1,7 @@
 """What users hold: tensors, and the operators as functions, as methods and as Python's own.
 
 - ``tensor``: the handle.
-- ``promise``: what a tensor has in place of a value that is computed when somebody asks for it.
+- ``promise``: what a tensor has until its value is asked for.
 - ``namespace``: operators as functions, ``ops.add``.
 - ``arithmetic``: Python's operators.
 - ``operator_methods``: operators as methods; ``method_source`` writes their stub.

@@ -156,7 +156,8 @@ class Tensor(Methods):
         """
         if type(self.hold) is Promise:
             with self.stack.no_grad():
-                return self._bind(OPS["stop_gradient"], self)  # type: ignore[no-any-return]
+                constantly: Tensor = self._bind(OPS["stop_gradient"], self)
+            return constantly
         found: Tensor = self._bind(OPS["stop_gradient"], self)
         constant = getattr(found.value, "detached", None)
         return found if constant is None else Tensor(found.stack, constant)

@@ -10,7 +10,15 @@ from nnc_func.errors import ShapeError
 from nnc_func.facets.dims import Extent, known
 from nnc_func.graph.ops.families import Tensor
 from nnc_func.onnx.context import Context
-from nnc_func.onnx.operators.windows import Ints, amounts_of, channels_first, constant_array, spatial, transposed
+from nnc_func.onnx.operators.windows import (
+    Ints,
+    amounts_of,
+    channels_first,
+    constant_array,
+    spatial,
+    transposed,
+    widened,
+)
 from nnc_func.onnx.table import onnx_operator
 
 INT32 = np.dtype("int32")
@@ -51,7 +59,18 @@ def conv(
     dilations: Ints | None = None, group: int = 1, kernel_shape: Ints | None = None, pads: Ints | None = None,
     strides: Ints | None = None,
 ) -> Tensor:  # fmt: skip
-    """Convolution, cross-correlation, of signals, images or volumes."""
+    """Convolution, cross-correlation, of signals, images or volumes.
+
+    A signal with a bias is an image one pixel high, so that what follows stands beside the product.
+    """
+    if b is not None and len(x.shape) == len(w.shape) == 3:
+        beside = {"dilations": dilations, "kernel_shape": kernel_shape, "strides": strides}
+        wider = {name: None if given is None else (1, *given) for name, given in beside.items()}
+        y = conv(
+            o, o.reshape(x, shape=(*x.shape[:2], 1, x.shape[2])), widened(o, w, 2), b, auto_pad=auto_pad, group=group,
+            pads=None if pads is None else (0, pads[0], 0, pads[1]), **wider,
+        )  # fmt: skip
+        return o.reshape(y, shape=(*y.shape[:2], y.shape[3]))
     y = convolved(
         o, x, w, auto_pad=auto_pad, dilations=dilations, group=group, kernel_shape=kernel_shape, pads=pads,
         strides=strides,

@@ -44,6 +44,12 @@ def transposed(o: Context, w: Tensor, axes: tuple[int, ...]) -> Tensor:
     return w.stack.asarray(np.ascontiguousarray(found.transpose(axes)))
 
 
+def widened(o: Context, w: Tensor, axis: int) -> Tensor:
+    """Weights with one axis more, of extent 1: at once where they are constants."""
+    found = constant_array(w)
+    return o.expand_dims(w, axis=axis) if found is None else w.stack.asarray(np.expand_dims(found, axis))
+
+
 def constant_array(w: Tensor) -> Any:
     """The elements of a constant, as NumPy's array; None of what is none."""
     node = getattr(getattr(w, "value", None), "node", None)

@@ -203,7 +203,8 @@ class Job:
 
     def _order(self, values: Sequence[Any]) -> None:
         """Let records come after their operands, and before what was applied after them."""
-        made, at = [], float(self.serial)
+        made: list[Any] = []
+        at = float(self.serial)
         for value in values:
             if type(value) is Recorded and value.record.serial > at and value.record.application is not None:
                 made.append(value.record)

@@ -1,0 +1,76 @@
+"""The sequence of operators that is under way in a thread: what came from outside, and what it has promised."""
+
+from __future__ import annotations
+
+from sys import getrefcount
+from typing import Any
+from weakref import ref
+
+from nnc_func.engine.dynamic.records import Recorded
+from nnc_func.engine.dynamic.replay.places import Place
+from nnc_func.graph.tensors.promise import Promise
+
+
+class Sequence:
+    """What was applied since the last one ended.
+
+    Attributes
+    ----------
+    follower
+        Whose it is.
+    place
+        Where in the tree of what has occurred it is.
+    is_deferred
+        Whether it is known so far: nothing of it was computed, and values from outside are held.
+    inputs
+        Values from outside, in the order in which they were first used. Empty once it is computed.
+    promises
+        Of each result, while they are not kept.
+    numbers
+        Of values from outside, by identity: with a weak reference, since a value that is gone may have left its
+        identity to another.
+    """
+
+    __slots__ = ("__weakref__", "follower", "inputs", "is_deferred", "numbers", "place", "promises")
+
+    def __init__(self, follower: Any, root: Place) -> None:
+        self.follower, self.place = follower, root
+        self.is_deferred = True
+        self.inputs: list[Any] = []
+        self.promises: list[Promise] = []
+        self.numbers: dict[int, tuple[int, Any]] = {}
+
+    def inspect(self, promise: Promise) -> None:
+        """See to it that a promise is kept, since a user looks at it: the sequence ends."""
+        self.follower.inspect(self, promise)
+
+    def add(self, values: list[Any]) -> None:
+        """Number values from outside that are used for the first time."""
+        first = self.place.inputs
+        for n, value in enumerate(values):
+            self.numbers[id(value)] = (-1 - first - n, ref(value))
+        if self.is_deferred:
+            self.inputs += values
+
+    def held(self) -> bytes:
+        """For each result 1 where a tensor has its promise."""
+        return bytes(_shared(self.promises))
+
+    def above(self) -> bytes:
+        """For each value from outside 1 where it takes gradients and others hold it, or what it was made of."""
+        pairs = zip(self.inputs, _shared(self.inputs), strict=True)
+        return bytes([type(x) is Recorded and (shared or x.record.reaching > 0) for x, shared in pairs])
+
+    def settle(self) -> None:
+        """Let go of what was held until it was computed."""
+        self.is_deferred = False
+        self.inputs, self.promises = [], []
+
+
+def _shared(values: list[Any]) -> list[bool]:
+    """For each whether others than the list refer to it, by how many refer to one of which this is known."""
+    values.append(object())
+    counts = [getrefcount(each) for each in values]
+    values.pop()
+    alone = counts.pop()
+    return [count > alone for count in counts]
