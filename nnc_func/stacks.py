@@ -13,7 +13,7 @@ from attrs import field, frozen
 from nnc_func.autodiff import Autodiff
 from nnc_func.autodiff.methods import Derivatives
 from nnc_func.autodiff.traced import Traced, unchanging
-from nnc_func.autodiff.values import replaying
+from nnc_func.autodiff.values import forming_ahead, replaying
 from nnc_func.aval import Aval
 from nnc_func.body import Body, is_pure
 from nnc_func.control_flow import layer_bypass, scanning
@@ -144,7 +144,7 @@ class Stack(Derivatives):
     _numbers: dict[Any, Any] = field(init=False, eq=False)
     _way: Any = field(init=False, eq=False)  # of what is recorded
     _array_type: Any = field(init=False, eq=False)  # of the device, once that has been used
-    _replay: Any = field(init=False, eq=False)  # what stands before `bind`, on a dynamic stack that replays
+    _before: Any = field(init=False, eq=False)  # what stands before `bind`, on a dynamic stack that defers operators
 
     role: ClassVar[Literal["device"]] = "device"
     places = property(lambda self: getattr(self.device, "places", ()), doc="The names of its device's places.")
@@ -180,11 +180,16 @@ class Stack(Derivatives):
         object.__setattr__(self, "_numbers", {} if dispatch is None else dispatch.numbers)
         object.__setattr__(self, "_way", None if dispatch is None else getattr(layers.get("engine"), "way", None))
         object.__setattr__(self, "_array_type", None)
-        after = getattr(layers.get("engine"), "replay_after", None)
-        replay = None if after is None or self._way is None else replaying(self, after)
-        object.__setattr__(self, "_replay", replay)
-        if replay is not None:
-            object.__setattr__(self, "bind", replay.bind)
+        engine: Any = layers.get("engine")
+        before: Any = None
+        after = getattr(engine, "replay_after", None)
+        if after is not None and self._way is not None:
+            before = replaying(self, after)
+        elif getattr(engine, "asynchronous", False) and (dispatch is not None or engine.check_numerics):
+            before = forming_ahead(self)
+        object.__setattr__(self, "_before", before)
+        if before is not None:
+            object.__setattr__(self, "bind", before.bind)
         catalogue = layers["type"].ops if "type" in layers else CATALOGUE
         object.__setattr__(self, "ops", Ops(self.bind, catalogue, self.tensor))
 

@@ -91,9 +91,9 @@ class Derivatives:
         from nnc_func.autodiff.values import gradients
 
         self._recording("gradients of values")
-        replay = getattr(self, "_replay", None)
+        before = getattr(self, "_before", None)
         return (
-            gradients(self, ys, xs, cotangents, into) if replay is None else replay.gradients(ys, xs, cotangents, into)
+            gradients(self, ys, xs, cotangents, into) if before is None else before.gradients(ys, xs, cotangents, into)
         )
 
     def trace(self, *ys: Tensor) -> ComputationGraph:
@@ -132,9 +132,9 @@ class Derivatives:
         """
         from nnc_func.engine.dynamic.live import live
 
-        recording, replay = self._recording("what is alive"), getattr(self, "_replay", None)
-        if replay is not None:
-            replay.flush()
+        recording, before = self._recording("what is alive"), getattr(self, "_before", None)
+        if before is not None:
+            before.flush()
         return live(recording, self.engine.memo)
 
     @property
@@ -146,10 +146,9 @@ class Derivatives:
         LayerError
             It does not.
         """
-        replay = getattr(self, "_replay", None)
-        if replay is None:
+        found: Replays | None = getattr(getattr(self, "_before", None), "replays", None)
+        if found is None:
             raise LayerError("nothing is replayed here: compute on nnc.dynamic(replay_after=3)")
-        found: Replays = replay.replays
         return found
 
     @property

@@ -19,9 +19,10 @@ from attrs import frozen
 from nnc_func.autodiff.arguments import alike
 from nnc_func.autodiff.formulas import Called, Joint
 from nnc_func.autodiff.linearised import Linearised
-from nnc_func.autodiff.traced import Entry, Reverse, Traced, check_derivative
+from nnc_func.autodiff.traced import Entry, Reverse, Traced, check_derivative, scope
 from nnc_func.aval import Aval
 from nnc_func.body import Body
+from nnc_func.engine.dynamic.ahead.former import Ahead
 from nnc_func.engine.dynamic.paths import Path, is_part, path_between
 from nnc_func.engine.dynamic.records import Record, Recorded
 from nnc_func.engine.dynamic.replay.replay import Replay
@@ -333,6 +334,11 @@ class _Writing:
 def replaying(stack: Any, after: int) -> Replay:
     """What stands before the operators of a stack that replays them after so many times."""
     return Replay(stack, stack.bind, after, gradients, pulled)
+
+
+def forming_ahead(stack: Any) -> Ahead:
+    """What stands before the operators of a stack that forms them ahead."""
+    return Ahead(stack, stack.bind, gradients, lambda: scope.get() is not None)
 
 
 def trace(stack: Any, *ys: Tensor) -> ComputationGraph:

@@ -18,6 +18,23 @@ def alignment(engine: Any, attribute: Any, value: Any) -> None:
         raise PlanError(f"alignment is a power of two, in bytes (64 is usual), given {value!r}")
 
 
+def asynchronous(engine: Any, attribute: Any, value: Any) -> None:
+    """Whether work is formed ahead; alone."""
+    if type(value) is not bool:
+        raise PlanError(f"asynchronous is True or False, given {value!r}")
+    if value and (engine.memoise, engine.memory_limit, engine.replay_after) != (None, None, None):
+        raise PlanError(
+            "what is formed ahead is neither memoised, evicted nor replayed: leave out asynchronous, or memoise, "
+            "memory_limit and replay_after"
+        )
+
+
+def ahead_from(engine: Any, attribute: Any, value: Any) -> None:
+    """Seconds; 0: everything is formed ahead."""
+    if type(value) not in (int, float) or not value >= 0:
+        raise PlanError(f"ahead_from is seconds, 0 or more, given {value!r}")
+
+
 def replay_after(engine: Any, attribute: Any, value: Any) -> None:
     """None, or how often a sequence occurs before it is replayed: once at the least."""
     if value is not None and (type(value) is not int or value < 1):

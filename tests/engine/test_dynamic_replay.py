@@ -112,7 +112,7 @@ def test_what_is_dropped_before_anybody_looks_is_not_computed(stack: nnc.Stack) 
         del z
         assert y.numpy().tolist() == [3] * 4
     assert stack.replays.programs == 1
-    ((place, fit),) = stack._replay._here.mine._programs
+    ((place, fit),) = stack._before._here.mine._programs
     assert [step.op.name for step in place.fits[fit].steps] == ["multiply"]
     assert place.fits[fit].program.plan.kernels == 1
 
@@ -363,7 +363,7 @@ def test_what_has_occurred_is_forgotten_once_it_is_much(stack: nnc.Stack, monkey
             y = y + float(n)
         assert y.item() == 2 + sum(range(3 + turn // 10 * 8))
     assert stack.replays.programs > 2
-    assert stack._replay._here.mine._size <= 30 + 20
+    assert stack._before._here.mine._size <= 30 + 20
 
 
 def test_a_finaliser_may_look_at_any_time(stack: nnc.Stack) -> None:

@@ -5,6 +5,7 @@
 - ``records``: what is recorded, and how long it lives.
 - ``paths``: what lies between recorded values, and its structure.
 - ``live``: what is alive, in numbers.
+- ``ahead``: work that is formed ahead.
 - ``saved_values``: a limit of saved values: which are evicted.
 - ``vacancies``: what stands where an array was, and how it is computed again.
 - ``live_page``: what is alive as a page: each value, what it costs, and why it is kept.

@@ -93,6 +93,11 @@ class Dynamic(Lazy[A]):
         What is recorded, and what is alive of it.
     pulls
         How gradients of values flow, by the structure of what is recorded between them.
+    asynchronous
+        Whether operators that take long are formed ahead: what they give is computed beside Python, and there when
+        somebody looks at it.
+    ahead_from
+        Seconds from which on an operator takes long; 0: each is formed ahead, which costs more than it gains.
     replay_after
         How often operators come one after another before they are replayed as a program; None: never.
     arenas
@@ -109,6 +114,8 @@ class Dynamic(Lazy[A]):
     """
 
     replay_after: int | None = field(default=None, validator=settings.replay_after)
+    asynchronous: bool = field(default=False, validator=settings.asynchronous)
+    ahead_from: float = field(default=7e-4, validator=settings.ahead_from)
     memoise: int | str | None = field(default=None, converter=_memoised)
     shape: ShapeSignature[A] = opens("graph.optimiser.operator.symbol.shape")
     memory_limit: int | None = field(default=None, converter=_limit)

@@ -39,6 +39,8 @@ _met: ContextVar[list[Any] | None] = ContextVar("met", default=None)
 _blank = object.__new__
 paused_here = _paused.get
 """The recordings that record nothing in this thread now."""
+next_serial = _serials.__next__
+"""Counts what is applied, where what is recorded of it is made later."""
 
 
 class Record:
@@ -60,7 +62,7 @@ class Record:
     variable
         Of a leaf, a weak reference to the variable whose value it was.
     serial
-        Counts records as they are made: operands have lower ones.
+        Counts records as what makes them is applied: operands have lower ones. Of what is formed ahead a fraction.
     """
 
     __slots__ = (

@@ -1,0 +1,321 @@
+"""Jobs: operators that were formed ahead. Each is computed once, by the worker or by whoever wants its values first.
+
+A job has a token, and who takes that computes it: the worker, which goes through jobs in order, or a thread that looks
+at a value. Such a thread waits for the worker as long as that gets on. Where it does not (it is amid a function of
+the host that waits in turn, it has another's values to wait for, it was not forked), the thread computes what it needs
+itself, and only waits for what another is computing right now.
+
+A finaliser may come in while a job is computed, and look at what is made of that: in that thread, or in another that
+the first one waits for in turn. Jobs are pure: who finds that he would wait for himself computes the job once more.
+Where that asks again, a function of the host wants a value that is made of its own result, and is told so.
+
+Nothing here locks: tokens, lists and queues are taken from in one step. A finaliser may come in at any time.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from contextvars import copy_context
+from time import perf_counter
+from typing import Any
+
+from nnc_func.engine.dynamic.ahead.costs import Cost
+from nnc_func.engine.dynamic.ahead.episodes import Episode
+from nnc_func.engine.dynamic.ahead.worker import WORKER
+from nnc_func.engine.dynamic.records import PART, Recorded
+from nnc_func.errors import RunError
+from nnc_func.graph.origin import Origin, attributed, describe
+from nnc_func.graph.tensors.promise import Promise, promise
+from nnc_func.graph.tensors.tensor import Tensor
+
+PATIENCE = 5e-3  # seconds that one waits for another thread before one looks again at what can be done oneself
+_running: set[Job] = set()
+_waits_for: dict[int, Job] = {}  # by thread
+
+
+class Job:
+    """An operator, or gradients, on operands of which some may be promised.
+
+    Parameters
+    ----------
+    stack
+        Whose tensors the operands become.
+    call
+        ``call(*operands)`` gives a tensor, or a sequence of them.
+    operands
+        Values, promises and numbers.
+    cost
+        What is known of it.
+    where
+        The user's line.
+    serial
+        What its records have, so that they are ordered as they were applied.
+    recorded
+        Whether its results are recorded; None where that is known only then.
+
+    Attributes
+    ----------
+    promises
+        Of its results; empty once these are there.
+    nbytes
+        What it holds and makes.
+    runner
+        The thread that computes it.
+    episode
+        That it was formed in, if that is to be judged.
+    has_values, is_over
+        Whether its results are there; whether it also has let go of its operands.
+    """
+
+    __slots__ = (
+        "__weakref__", "_again", "_call", "_context", "_is_one", "_open", "_token", "_waiters", "cost", "episode",
+        "has_values", "is_over", "nbytes", "operands", "promises", "recorded", "runner", "serial", "stack", "where",
+    )  # fmt: skip
+
+    def __init__(
+        self, stack: Any, call: Callable[..., Any], operands: Sequence[Any], cost: Cost, where: Origin, serial: int,
+        recorded: bool | None, is_one: bool,
+    ) -> None:  # fmt: skip
+        self.stack, self._call, self.operands, self.cost = stack, call, operands, cost
+        self.where, self.serial, self.recorded, self._is_one = where, serial, recorded, is_one
+        self._context: Any = copy_context()
+        self._token: list[None] = [None]
+        self._again: list[None] = [None]
+        self._open: list[None] = [None]  # until its results are there
+        self._waiters: list[Any] = []
+        self.runner: int | None = None
+        self.has_values = self.is_over = False
+        self.promises: Sequence[Promise] = [promise(self, n, aval) for n, aval in enumerate(cost.avals)]
+        self.nbytes = 0
+        self.episode: Episode | None = None
+
+    def inspect(self, promise: Promise) -> None:
+        """See to it that a promise is kept."""
+        if not self.has_values:
+            if self.episode is not None:
+                self.episode.waits()
+            settle(self)
+
+    def compute(self) -> None:
+        """Compute it, and what it is made of, unless another thread does or has."""
+        if not self.has_values and self._token:
+            with suppress(RunError):  # which who looks at it will be told
+                settle(self)
+
+    def taken(self) -> bool:
+        """Whether this thread is to compute it: it has the token now."""
+        try:
+            self._token.pop()
+        except IndexError:
+            return False
+        self.runner = threading.get_ident()
+        _running.add(self)
+        return True
+
+    def run(self) -> None:
+        """Compute it; whoever calls this has its token, and its operands are there."""
+        stack, call, operands, context, promises = self.stack, self._call, self.operands, self._context, self.promises
+        if self.has_values:  # who computed it once more was faster
+            return
+        try:
+            values = context.copy().run(self._values, stack, call, operands)
+        except Exception as error:
+            values = [_noted(error, self.where)] * len(promises)
+        except BaseException as error:
+            if WORKER.thread == threading.get_ident():
+                failed = RunError(f"{type(error).__name__} was raised by what was computed ahead: {error}")
+                values = [_noted(failed, self.where)] * len(promises)
+            else:
+                raise
+        del stack, call, operands, context
+        try:
+            self._open.pop()
+        except IndexError:
+            return
+        try:
+            for each, value in zip(promises, values, strict=True):
+                each.value = value
+            self.has_values = True
+        except BaseException:  # an interrupt
+            self._open.append(None)
+            raise
+        del values, each, value, promises
+        try:
+            self.operands = self.promises = ()
+            self._context = self._call = self.stack = None  # type: ignore[assignment]
+        finally:
+            self.runner = None
+            self.is_over = True
+            _running.discard(self)
+            self._wake()
+
+    def give_back(self) -> None:
+        """Let another thread compute it."""
+        self.runner = None
+        _running.discard(self)
+        if not self._token:
+            self._token.append(None)
+        self._wake()
+
+    def _wake(self) -> None:
+        while self._waiters:
+            self._waiters.pop().release()
+
+    def run_again(self) -> None:
+        """Compute it once more, since who computes it waits for this thread.
+
+        Raises
+        ------
+        RunError
+            That was tried.
+        """
+        try:
+            self._again.pop()
+        except IndexError:
+            where = describe(self.where)
+            raise RunError(
+                f"a value is asked for{f' (of {where})' if where else ''} by a function that it is made of: a function "
+                "of the host reads what it is given, and values that were there when it was applied"
+            ) from None
+        self.run()
+
+    def _values(self, stack: Any, call: Any, operands: Any) -> list[Any]:
+        args = []
+        own = stack.device.array_type
+        for each in operands:
+            if type(each) is Promise:
+                each = each.value
+                if isinstance(each, Exception):
+                    return [each] * len(self.cost.avals)
+                each = Tensor(stack, each)
+            elif type(each) is Recorded or type(each) is own:
+                each = Tensor(stack, each)
+            args.append(each)
+        with attributed(self.where):
+            start = perf_counter()
+            found = call(*args)
+            self.cost.saw(perf_counter() - start)
+        values = [found.value] if self._is_one else [each.value for each in found]
+        self._order(values)
+        return values
+
+    def _order(self, values: Sequence[Any]) -> None:
+        """Let records come after their operands, and before what was applied after them."""
+        made: list[Any] = []
+        at = float(self.serial)
+        for value in values:
+            if type(value) is Recorded and value.record.serial > at and value.record.application is not None:
+                made.append(value.record)
+        applied: list[Any] = [record.application for record in made]
+        wholes = {id(operands[0]): operands[0] for op, operands, _ in applied if op is PART}
+        parts = [
+            x
+            for whole in wholes.values()
+            for x in (() if whole.application is None else whole.application[1])
+            if hasattr(x, "serial") and x.serial > at
+        ]
+        for n, record in enumerate((*parts, *wholes.values(), *made)):
+            record.serial = at + n * STEP
+
+    def wait(self) -> bool:
+        """Wait until it is over, but not for long; whether it is."""
+        mine = threading.get_ident()
+        waiter = threading.Lock()
+        waiter.acquire()
+        self._waiters.append(waiter)
+        if self.is_over:
+            return True
+        _waits_for[mine] = self
+        try:
+            waiter.acquire(timeout=PATIENCE)
+        finally:
+            _waits_for.pop(mine, None)
+            if not self.is_over:
+                try:
+                    self._waiters.remove(waiter)
+                except ValueError:  # it was woken just now
+                    return self.is_over
+        return self.is_over
+
+
+STEP = 2.0**-20  # between serials of records that one job has made
+
+
+def settle(job: Job) -> None:
+    """Return once the values of a job are there.
+
+    Raises
+    ------
+    RunError
+        A function of the host asks for a value that is made of its own result.
+    """
+    mine = threading.get_ident()
+    while not job.has_values and WORKER.is_busy and WORKER.thread != mine:
+        done = WORKER.done
+        if job.wait() or WORKER.done == done:
+            break
+    waiting = [job]
+    while waiting:
+        at = waiting[-1]
+        if at.has_values:
+            waiting.pop()
+            continue
+        if not at._token:
+            if _is_circular(at, mine):
+                at.run_again()
+            else:
+                at.wait()
+            continue
+        missing = [x.sequence for x in at.operands if type(x) is Promise and not x.sequence.has_values]
+        if missing:
+            waiting += missing
+            continue
+        try:
+            if at.taken():
+                at.run()
+        except BaseException:  # an interrupt: it is as if it had not begun
+            if not at.has_values and at.runner == mine:
+                at.give_back()
+            raise
+
+
+def over(job: Job) -> None:
+    """Return once a job is over: nothing that it was made of is held by it."""
+    if not job.is_over:
+        settle(job)
+        while not job.is_over and job.runner != threading.get_ident():
+            job.wait()
+
+
+def _is_circular(job: Job, mine: int) -> bool:
+    """Whether who computes a job waits for this thread, or is it."""
+    at: Job | None = job
+    for _ in range(1000):
+        runner = None if at is None else at.runner
+        if runner is None or runner == mine:
+            return runner == mine
+        at = _waits_for.get(runner)
+    return False
+
+
+def _noted(error: Exception, where: Origin) -> Exception:
+    """An error that says which line it is about; what its frames held is let go."""
+    line = describe(where)
+    if line and line not in str(error) and line not in " ".join(getattr(error, "__notes__", ())):
+        error.add_note(f"applied at {line}")
+    return error.with_traceback(None)
+
+
+def _forked() -> None:
+    """In a process that was forked: what other threads were at, nobody is; it may be computed anew."""
+    mine = threading.get_ident()
+    _waits_for.clear()
+    for job in list(_running):
+        if job.runner != mine:
+            job._waiters.clear()
+            job.give_back()
+
+
+WORKER.forked = _forked

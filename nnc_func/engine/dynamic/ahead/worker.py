@@ -1,0 +1,139 @@
+"""The worker: a thread that computes what was formed ahead, one for each process.
+
+There is one because kernels that go side by side share the cores and the memory's bandwidth anyhow, and because
+handing a value from one thread to another takes longer than a small operator: what is formed is computed in the order
+in which it was formed, whoever formed it. Nobody depends on the worker: who wants a value that it has not begun with
+computes that himself. So it may be gone, as in a process that was forked, or when the interpreter ends.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+import threading
+from collections.abc import Callable
+from queue import Empty, SimpleQueue
+from typing import Any
+
+OFTEN = 1e-4  # seconds after which Python's threads take turns, while work is ahead: the worker wants little of them
+FAREWELL = 1.0  # seconds that the interpreter's end waits for what is being computed
+
+
+class Worker:
+    """Computes jobs in the order in which they are given.
+
+    Attributes
+    ----------
+    thread
+        Its identity; None before it was first needed.
+    is_busy
+        Whether it computes, or is about to.
+    done
+        Counts the jobs that it has finished: who waits sees by it that there is progress.
+    forked
+        Is called in a process that was forked.
+    """
+
+    def __init__(self) -> None:
+        self._watched = False
+        self.forked: Callable[[], None] | None = None
+        self._before: float | None = None  # the interval that was set before ours
+        self._begin()
+
+    def _begin(self) -> None:
+        self._starting, self._turning = threading.RLock(), threading.RLock()  # a finaliser may come in
+        self.jobs: SimpleQueue[Any] = SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self.thread: int | None = None
+        self.is_busy = False
+        self.done = 0
+
+    def give(self, job: Any) -> None:
+        """Let a job be computed; it is started where there is none."""
+        if self._thread is None and not self._start():
+            return
+        if not self.is_busy:
+            self.hasten()
+        self.jobs.put(job)
+
+    def _start(self) -> bool:
+        """Start it; whether it runs. It does not while the interpreter ends: who looks at a value computes that."""
+        with self._starting:
+            if self._thread is not None:
+                return True
+            if not self._watched:
+                self._watched = True
+                atexit.register(self.end)
+                if hasattr(os, "register_at_fork"):
+                    os.register_at_fork(after_in_child=self._forked)
+            thread = threading.Thread(target=self._work, args=(self.jobs,), name="nnc_func ahead", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError:
+                return False
+            self._thread = thread
+            return True
+
+    # --- the interpreter's turns --------------------------------------------------------------------------
+
+    def hasten(self) -> None:
+        """While work is ahead threads take turns more often, so that the next kernel begins soon after the last."""
+        with self._turning:
+            now = sys.getswitchinterval()
+            if self._before is None and now > OFTEN:
+                self._before = now
+                sys.setswitchinterval(OFTEN)
+
+    def calm(self) -> None:
+        """Nothing is ahead: as it was before, unless somebody else has changed it since."""
+        with self._turning:
+            before, self._before = self._before, None
+            if before is not None and abs(sys.getswitchinterval() - OFTEN) < 1e-6:
+                sys.setswitchinterval(before)
+
+    # --- in its thread ------------------------------------------------------------------------------------
+
+    def _work(self, jobs: SimpleQueue[Any]) -> None:
+        self.thread = threading.get_ident()
+        while True:
+            try:
+                job = jobs.get_nowait()
+            except Empty:
+                self.is_busy = False
+                self.calm()
+                job = jobs.get()
+                self.is_busy = True
+                self.hasten()
+            if job is None:
+                self.is_busy = False
+                self.calm()
+                return
+            job.compute()
+            del job  # what it holds is not for the worker to keep
+            self.done += 1
+
+    # --- what ends ----------------------------------------------------------------------------------------
+
+    def end(self) -> None:
+        """Let it end after the job that it is at, and wait a moment for that; what is left nobody has looked at."""
+        thread, jobs = self._thread, self.jobs
+        if thread is None:
+            return
+        try:
+            while True:
+                jobs.get_nowait()
+        except Empty:
+            jobs.put(None)
+        thread.join(FAREWELL)
+        self.calm()
+
+    def _forked(self) -> None:
+        """The thread was not forked: another one is started when it is needed."""
+        self._begin()
+        self.calm()
+        if self.forked is not None:
+            self.forked()
+
+
+WORKER = Worker()
