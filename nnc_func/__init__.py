@@ -9,7 +9,8 @@ Layers, from below:
 - ``engine``: computes graphs: plans memory, links plans, runs programs. A printer of C is a linker there.
 - ``autodiff``, ``batching``: derivatives and `vmap`.
 - ``nn``, ``models``: networks, and known ones.
-- ``stacks``: composes layers; ``layer`` says what one is, ``layer_protocols`` what each asks of the one below.
+- ``stack``: composes layers; ``stacks``: the usual ones.
+- ``layer``, ``layer_protocols``: what a layer is, and what each asks of the one below.
 
 Beside them:
 
@@ -60,7 +61,8 @@ if TYPE_CHECKING:
     from nnc_func.nn.nn import NN
     from nnc_func.onnx.model import from_onnx
     from nnc_func.op import Catalogue, Op, operator
-    from nnc_func.stacks import Stack, dynamic, eager, lazy
+    from nnc_func.stack import Stack
+    from nnc_func.stacks import dynamic, eager, lazy
 else:
     __getattr__, __dir__ = deferred(
         __name__,
@@ -91,7 +93,7 @@ else:
             "Catalogue": "nnc_func.op",
             "Op": "nnc_func.op",
             "operator": "nnc_func.op",
-            "Stack": "nnc_func.stacks",
+            "Stack": "nnc_func.stack",
             "dynamic": "nnc_func.stacks",
             "eager": "nnc_func.stacks",
             "lazy": "nnc_func.stacks",

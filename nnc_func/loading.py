@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from nnc_func.archives.archive import MAX_BYTES
-from nnc_func.stacks import Stack, lazy
+from nnc_func.stack import Stack
+from nnc_func.stacks import lazy
 
 
 def load_program(

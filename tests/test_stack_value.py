@@ -17,7 +17,7 @@ from nnc_func.engine.allocators import NoReuse
 from nnc_func.errors import LayerError
 from nnc_func.layer import PassThrough, layer
 from nnc_func.nn import NN
-from nnc_func.stacks import Stack
+from nnc_func.stack import Stack
 
 ROLES = ("device", "type", "shape", "symbol", "operator", "optimiser", "graph", "engine", "autodiff", "nn")
 

@@ -10,7 +10,7 @@ from nnc_func.aval import Aval
 from nnc_func.errors import DeviceError, RuleError
 from nnc_func.layer import PassThrough, layer, swap
 from nnc_func.op import Op
-from nnc_func.stacks import Stack
+from nnc_func.stack import Stack
 
 
 @layer(on="device")

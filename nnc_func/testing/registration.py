@@ -15,7 +15,7 @@ from nnc_func.arrivals import on_arrival
 STRATEGIES = {  # a type, by module and name: the member of `strategies` that draws it
     ("nnc_func.aval", "Aval"): "avals",
     ("nnc_func.op", "Op"): "operators",
-    ("nnc_func.stacks", "Stack"): "stacks",
+    ("nnc_func.stack", "Stack"): "stacks",
     ("nnc_func.testing.program", "Program"): "programs",
 }
 

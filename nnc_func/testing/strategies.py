@@ -16,7 +16,7 @@ from nnc_func.testing.tensors import arrays, avals, broadcastable_shapes, dtypes
 
 if TYPE_CHECKING:
     from nnc_func.op import Op
-    from nnc_func.stacks import Stack
+    from nnc_func.stack import Stack
     from nnc_func.testing.programs import programs
     from nnc_func.testing.rule_graphs import graphs_for
     from nnc_func.testing.rule_sets import rule_sets

@@ -53,7 +53,7 @@ READERS = {  # facet: where in the library it may be read
         "testing/",
     ),
     "effect": (
-        "stacks.py",
+        "stack.py",
         "device/shared/dispatch.py",
         "engine/eager.py",
         "engine/dynamic/",
@@ -74,7 +74,7 @@ READERS = {  # facet: where in the library it may be read
         "device/null.py",
         "device/places.py",
         "testing/",
-        "stacks.py",  # copies a caller's array
+        "stack.py",  # copies a caller's array
         COUNTED,
     ),
     "layout": (

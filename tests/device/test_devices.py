@@ -20,7 +20,7 @@ from nnc_func.graph.ops import CATALOGUE
 from nnc_func.layer import PassThrough, below, layer
 from nnc_func.layer_protocols import DeviceSignature, PlannedDeviceSignature
 from nnc_func.nn import NN
-from nnc_func.stacks import Stack
+from nnc_func.stack import Stack
 
 DEVICES = {
     "numpy": nnc.NumPy(), "null": nnc.Null(), "strict": nnc.Strict(), "strict elsewhere": nnc.Strict("device1"),

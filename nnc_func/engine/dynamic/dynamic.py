@@ -118,7 +118,7 @@ class Dynamic(Lazy[A]):
     ahead_from: float = field(default=7e-4, validator=settings.ahead_from)
     memoise: int | str | None = field(default=None, converter=_memoised)
     shape: ShapeSignature[A] = opens("graph.optimiser.operator.symbol.shape")
-    memory_limit: int | None = field(default=None, converter=_limit)
+    memory_limit: int | str | None = field(default=None, converter=_limit)
     memo: Memo | None = field(init=False, eq=False, repr=False, default=Factory(_memo_of, takes_self=True))
     pulls: OrderedDict[Any, Any] = field(init=False, factory=OrderedDict, eq=False, repr=False)
     arenas: Arenas = field(
