@@ -9,7 +9,6 @@ turn, as one application of the graph's body, unless nothing is to be.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -125,12 +124,11 @@ def _pull(
         avals = [array.aval if type(array) is Vacancy else aval(array) for array in arrays]
         pull = known[key] = _Writing(stack, path, avals).pull(flowing, totals)
         while len(known) > KEPT or (len(known) > FEW and sum([each.nbytes for each in [*known.values()]]) > MOST):
-            gone = known.popitem(last=False)[1].program
-            if isinstance(gone, Program):
-                stack.engine.arenas.forget(gone)
+            gone = known.pop(next(iter([*known])), None)  # lists are made at once: other threads put in what they find
+            if gone is not None and isinstance(gone.program, Program):
+                stack.engine.arenas.forget(gone.program)
     else:
-        with suppress(KeyError):  # another thread was faster to forget it
-            known.move_to_end(key)
+        known[key] = known.pop(key, pull)  # the last one to be forgotten
     return pull, sources, arrays
 
 

@@ -12,6 +12,7 @@ from contextvars import ContextVar
 from typing import Any
 
 from nnc_func.body import is_pure
+from nnc_func.engine.dynamic.records import Recorded
 from nnc_func.errors import GraphError
 from nnc_func.graph.leaves import CONSTANT, HELD, INPUT, LEAVES, places
 from nnc_func.graph.node import Value, topological
@@ -261,7 +262,7 @@ def _is_recorded(after: Any, named: bool) -> bool:
 
 
 def _inputs(values: Any) -> list[Any]:
-    found = [v for v in map(_carrier, values) if isinstance(v, Value)]
+    found = [v for v in map(_carrier, values) if isinstance(v, Value) and type(v) is not Recorded]
     return [n for n in topological(found) if n.op is INPUT] if found else []
 
 

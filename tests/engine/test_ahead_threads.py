@@ -306,3 +306,16 @@ def test_the_interpreter_ends_with_work_ahead(last: str) -> None:
     assert done.returncode == (3 if "3" in last else 0), done.stderr.decode()
     assert not done.stderr, done.stderr.decode()
     assert time.perf_counter() - start < 100
+
+
+def test_what_is_computed_ahead_may_lose_its_history_meanwhile() -> None:
+    for attempt in range(30):
+        w = +STACK.variable("w", np.float64(0.5))
+        y = w
+        for _ in range(40):
+            y = called(y, np.sin)
+        wanted = np.sin(y.item())
+        z = called(y, np.sin)
+        time.sleep(0.0001 * attempt)
+        del w
+        assert abs(z.item() - wanted) < 1e-12

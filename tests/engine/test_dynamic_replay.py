@@ -413,3 +413,19 @@ def test_devices_with_kernels_replay(device: Any) -> None:
         y = (stack.ops.exp(x) * x).sum()
         np.testing.assert_allclose(stack.gradients([y], [x])[0].numpy(), np.exp(np.arange(3.0)) * (1 + np.arange(3.0)))
     assert stack.replays.programs == 1
+
+
+def test_who_looks_first_may_be_tracing_a_function() -> None:
+    found = []
+    for stack in (fresh(replay_after=2), fresh()):
+        v = stack.variable("v", [1.0, 2.0])
+
+        def step(stack: nnc.Stack = stack, v: Any = v) -> list[Any]:
+            q, r = stack.asarray([1.0, 2.0]) * 2.0, v * 3.0
+            chosen = stack.cond(True, lambda: q, lambda: q - 1.0)
+            nested = stack.fori(0, 2, lambda i, h: stack.cond(h.sum() > 1, lambda: h * r, lambda: h + q), r)
+            other = stack.cond(False, lambda: r * q, lambda: r - q)
+            return [chosen, nested, *stack.gradients([other.sum()], [v]), q]
+
+        found.append([[x.numpy().tolist() for x in step()] for _ in range(5)])
+    assert found[0] == found[1]

@@ -309,3 +309,31 @@ def test_two_models_trained_at_once_are_as_one_after_the_other() -> None:
     alone = [train(seed, nnc.lazy()) for seed in (1, 2, 3)]
     for one, other in zip(together(*[lambda s=s: train(s, stack) for s in (1, 2, 3)]), alone, strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+def test_gradients_of_many_structures_in_two_threads() -> None:
+    sine = nnc.HostFunction(np.sin, vjp=lambda x, y, g: g * np.cos(x))
+    stack, failed = nnc.dynamic(), list[Any]()
+
+    def work(me: int) -> None:
+        x = +stack.variable("x", np.array([0.5, 1.7]))
+        for t in range(30):
+            k = me * 1000.0 + t + 1  # a structure of its own each time
+            try:
+                (y,) = stack.ops.callback(x * k, function=sine, shapes=((2,),), dtypes=("float64",), pure=True)
+                (g,) = stack.gradients([y.sum()], [x])
+                np.testing.assert_allclose(g.numpy(), k * np.cos(x.numpy() * k))
+            except Exception as error:
+                failed.append(error)
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        threads = [threading.Thread(target=work, args=(n,)) for n in range(2)]
+        for each in threads:
+            each.start()
+        for each in threads:
+            each.join()
+    finally:
+        sys.setswitchinterval(before)
+    assert not failed

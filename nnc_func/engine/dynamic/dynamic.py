@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakValueDictionary
@@ -120,7 +119,7 @@ class Dynamic(Lazy[A]):
     shape: ShapeSignature[A] = opens("graph.optimiser.operator.symbol.shape")
     memory_limit: int | str | None = field(default=None, converter=_limit)
     memo: Memo | None = field(init=False, eq=False, repr=False, default=Factory(_memo_of, takes_self=True))
-    pulls: OrderedDict[Any, Any] = field(init=False, factory=OrderedDict, eq=False, repr=False)
+    pulls: dict[Any, Any] = field(init=False, factory=dict, eq=False, repr=False)
     arenas: Arenas = field(
         init=False, eq=False, repr=False, default=Factory(lambda self: Arenas(self.device), takes_self=True)
     )

@@ -338,6 +338,10 @@ class Recording:
 
     def value(self, record: Record) -> Value:
         """A record as a value of a graph, and so what it is made of: the nodes that there were, while they live."""
+        with self.undisturbed():  # another thread may let go of what it was made of
+            return self._value(record)
+
+    def _value(self, record: Record) -> Value:
         found, waiting = dict[Record, Any](), [(record, record.application)]
         while waiting:
             each, application = waiting[-1]

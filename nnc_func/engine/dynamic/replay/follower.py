@@ -85,7 +85,7 @@ class Follower:
                     return None
             its = _blank(Promise)
             its.sequence, its.index, its.aval = sequence, found.first, found.avals[0]
-            sequence.promises.append(its)
+            sequence.promise(its)
             sequence.place = found
         tensor = _blank(Tensor)
         tensor.stack, tensor.hold = self._stack, its
@@ -230,7 +230,7 @@ class Follower:
             its = _blank(Promise)
             its.sequence, its.index, its.aval = sequence, index + n, aval
             if values is None:
-                sequence.promises.append(its)
+                sequence.promise(its)
             else:
                 its.value = values[n]
             tensor = _blank(Tensor)
@@ -274,7 +274,8 @@ class Follower:
         """Keep the promises that somebody holds."""
         before, self._is_busy = self._is_busy, True
         try:
-            values = self._needed(sequence)
+            context = sequence.context
+            values = self._needed(sequence) if context is None else context.copy().run(self._needed, sequence)
             for each in sequence.promises:
                 if each.index in values and not hasattr(each, "value"):
                     each.value = values[each.index]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextvars import Context, copy_context
 from sys import getrefcount
 from typing import Any
 from weakref import ref
@@ -26,12 +27,14 @@ class Sequence:
         Values from outside, in the order in which they were first used. Empty once it is computed.
     promises
         Of each result, while they are not kept.
+    context
+        The context variables of when something was first promised: who looks may be tracing a function.
     numbers
         Of values from outside, by identity: with a weak reference, since a value that is gone may have left its
         identity to another.
     """
 
-    __slots__ = ("__weakref__", "follower", "inputs", "is_deferred", "numbers", "place", "promises")
+    __slots__ = ("__weakref__", "context", "follower", "inputs", "is_deferred", "numbers", "place", "promises")
 
     def __init__(self, follower: Any, root: Place) -> None:
         self.follower, self.place = follower, root
@@ -39,6 +42,13 @@ class Sequence:
         self.inputs: list[Any] = []
         self.promises: list[Promise] = []
         self.numbers: dict[int, tuple[int, Any]] = {}
+        self.context: Context | None = None
+
+    def promise(self, promise: Promise) -> None:
+        """Note what is promised."""
+        if not self.promises:
+            self.context = copy_context()
+        self.promises.append(promise)
 
     def inspect(self, promise: Promise) -> None:
         """See to it that a promise is kept, since a user looks at it: the sequence ends."""
