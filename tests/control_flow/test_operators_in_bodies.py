@@ -54,3 +54,15 @@ def test_the_derivative_of_an_operator_is_the_same_in_a_body(name: str) -> None:
             found = stack.grad(way, argnums=tuple(range(len(xs))))(*xs)
             for one, other in zip(found, wanted, strict=True):
                 np.testing.assert_allclose(one.numpy(), other.numpy(), rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize("stack", [nnc.eager(), nnc.lazy(), nnc.dynamic()], ids=["eager", "lazy", "dynamic"])
+def test_a_part_of_what_has_no_axes_is_written_within_a_loop(stack: nnc.Stack) -> None:
+    """NumPy's operators on arrays without axes give numbers, into which nothing is written."""
+
+    def body(carry: Any, _: Any) -> Any:
+        one = stack.ops.set_slice(carry * 3.0, carry <= carry, starts=(), stops=(), steps=())
+        return stack.ops.prod(one) + carry, None
+
+    last, _ = stack.scan(body, stack.asarray(1.5), None, length=3)
+    assert last.item() == 4.5

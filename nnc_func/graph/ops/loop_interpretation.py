@@ -102,7 +102,7 @@ def _applied(xp: Any, steps: Sequence[_Step], values: dict[int, Any], owned: set
         if step.loop is not None:
             made = step.loop(operands, free)
             owned.update(step.results)
-        elif step.over is not None and 0 in free and operands[0].flags.c_contiguous:
+        elif step.over is not None and 0 in free and _is_array(operands[0]):
             made = (step.over(*operands),)
             owned.update(step.results)
         else:
@@ -116,6 +116,11 @@ def _applied(xp: Any, steps: Sequence[_Step], values: dict[int, Any], owned: set
         for at in free:
             owned.discard(step.operands[at])
         values.update(zip(step.results, made, strict=True))
+
+
+def _is_array(x: Any) -> bool:
+    """Whether it may be written into: a number that NumPy gives in place of an array may not."""
+    return type(x) is np.ndarray and x.flags.c_contiguous
 
 
 @lru_cache(4096)

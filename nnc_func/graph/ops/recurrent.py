@@ -13,6 +13,7 @@ from nnc_func.errors import DTypeError, ShapeError
 from nnc_func.facets import dims
 from nnc_func.facets.derivatives import NOT_DIFFERENTIABLE
 from nnc_func.facets.dims import same_extent
+from nnc_func.facets.dtypes import kind_of
 from nnc_func.facets.kernels import reference
 from nnc_func.facets.onnx import control
 from nnc_func.facets.samples import Samples, Tolerance
@@ -48,7 +49,7 @@ def _shape(kind: str, x: ShapeT, w: ShapeT, r: ShapeT, b: ShapeT, *states: Shape
 
 
 def _dtype(*given: Any, reverse: bool) -> Any:
-    if len(set(given)) != 1 or given[0].kind != "f":
+    if len(set(given)) != 1 or kind_of(given[0]) != "f":
         raise DTypeError(f"a recurrent layer is of one floating dtype, given {', '.join(d.name for d in given)}")
     return (given[0],) * (len(given) - 3)
 

@@ -290,7 +290,9 @@ class Ahead:
             return tuple(shape.bind(op, shape.bind(CATALOGUE["token"]), *given, **params)[1:])
         found = shape.bind(op, *given, **params)
         found = found if op.multi_result else (found,)
-        return () if any(aval.symbols for aval in found) else tuple(found)
+        if any(aval.symbols for aval in found):
+            return ()
+        return tuple([aval if aval.layout is None else aval.having(layout=None) for aval in found])  # an array has none
 
     def _is_worth(self, cost: Cost, is_pending: bool, where: Any) -> bool:
         """Whether an operator is to be formed ahead; what that takes of the credit is spent."""
