@@ -13,8 +13,9 @@ import pytest
 
 import nnc_func as nnc
 from nnc_func.errors import DerivativeError, OperatorError, RunError, ShapeError
+from tests.engine.dynamic_stacks import own_device
 
-LAZY, EAGER, DYNAMIC = nnc.lazy(), nnc.eager(), nnc.dynamic()
+LAZY, EAGER, DYNAMIC = nnc.lazy(), nnc.eager(), nnc.dynamic(own_device())
 RNG = np.random.default_rng(0)
 W, B, XS = RNG.normal(size=(3, 3)), RNG.normal(size=3), RNG.normal(size=(4, 3))
 
@@ -107,7 +108,7 @@ def test_a_second_step_compiles_nothing(monkeypatch: pytest.MonkeyPatch) -> None
     compiled = []
     compile_ = nnc.Lazy.compile
     monkeypatch.setattr(nnc.Lazy, "compile", lambda *args: compiled.append(1) or compile_(*args))
-    stack = nnc.dynamic()
+    stack = nnc.dynamic(own_device())
     w, losses = +stack.variable("w", W), []
     step = stack.jit(lambda w, xs: (stack.ops.tanh(xs @ w) ** 2).sum())
     for _ in range(4):

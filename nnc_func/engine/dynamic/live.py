@@ -34,7 +34,7 @@ class Live:
     Examples
     --------
     >>> import nnc_func as nnc
-    >>> stack = nnc.dynamic()
+    >>> stack = nnc.dynamic(memory_limit="3 GiB")
     >>> x = stack.variable("x", [1.0, 2.0])
     >>> y = x * x
     >>> y = (y + y).sum()
