@@ -12,7 +12,6 @@ from attrs import field, frozen
 
 from nnc_func.autodiff.methods import Derivatives
 from nnc_func.autodiff.traced import Traced, unchanging
-from nnc_func.autodiff.values import forming_ahead, replaying
 from nnc_func.aval import Aval
 from nnc_func.body import Body, is_pure
 from nnc_func.control_flow import layer_bypass, scanning
@@ -135,13 +134,11 @@ class Stack(Derivatives):
         object.__setattr__(self, "_numbers", {} if dispatch is None else dispatch.numbers)
         object.__setattr__(self, "_way", None if dispatch is None else getattr(layers.get("engine"), "way", None))
         object.__setattr__(self, "_array_type", None)
-        engine: Any = layers.get("engine")
         before: Any = None
-        after = getattr(engine, "replay_after", None)
-        if after is not None and self._way is not None:
-            before = replaying(self, after)
-        elif getattr(engine, "asynchronous", False) and (dispatch is not None or engine.check_numerics):
-            before = forming_ahead(self)
+        if getattr(layers.get("engine"), "defers", False):
+            from nnc_func.autodiff.values import deferring  # few ask for it
+
+            before = deferring(self)
         object.__setattr__(self, "_before", before)
         if before is not None:
             object.__setattr__(self, "bind", before.bind)

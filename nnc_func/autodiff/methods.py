@@ -34,6 +34,7 @@ class Derivatives:
     """
 
     engine: Any
+    _before: Any  # what stands before operators that are deferred
 
     grad, value_and_grad = _method(Matrices.grad), _method(Matrices.value_and_grad)
     vjp, jvp, linearize = _method(Matrices.vjp), _method(Matrices.jvp), _method(Matrices.linearize)
@@ -91,10 +92,10 @@ class Derivatives:
         from nnc_func.autodiff.values import gradients
 
         self._recording("gradients of values")
-        before = getattr(self, "_before", None)
-        return (
-            gradients(self, ys, xs, cotangents, into) if before is None else before.gradients(ys, xs, cotangents, into)
-        )
+        if self._before is not None:
+            found: tuple[Tensor, ...] = self._before.gradients(ys, xs, cotangents, into)
+            return found
+        return gradients(self, ys, xs, cotangents, into)
 
     def trace(self, *ys: Tensor) -> ComputationGraph:
         """On a dynamic stack, the graph behind values: it prints, draws, exports, and compiles on any other stack.
@@ -132,9 +133,9 @@ class Derivatives:
         """
         from nnc_func.engine.dynamic.live import live
 
-        recording, before = self._recording("what is alive"), getattr(self, "_before", None)
-        if before is not None:
-            before.flush()
+        recording = self._recording("what is alive")
+        if self._before is not None:
+            self._before.flush()
         return live(recording, self.engine.memo)
 
     @property
@@ -145,8 +146,18 @@ class Derivatives:
         ------
         LayerError
             It does not.
+
+        Examples
+        --------
+        >>> import nnc_func as nnc
+        >>> stack = nnc.dynamic(replay_after=2)
+        >>> x = stack.asarray([1.0, 2.0])
+        >>> for _ in range(9):
+        ...     y = stack.ops.tanh(x * x).numpy()
+        >>> stack.replays.prefixes, stack.replays.programs
+        (6, 1)
         """
-        found: Replays | None = getattr(getattr(self, "_before", None), "replays", None)
+        found: Replays | None = getattr(self._before, "replays", None)
         if found is None:
             raise LayerError("nothing is replayed here: compute on nnc.dynamic(replay_after=3)")
         return found

@@ -21,10 +21,8 @@ from nnc_func.autodiff.linearised import Linearised
 from nnc_func.autodiff.traced import Entry, Reverse, Traced, check_derivative, scope
 from nnc_func.aval import Aval
 from nnc_func.body import Body
-from nnc_func.engine.dynamic.ahead.former import Ahead
 from nnc_func.engine.dynamic.paths import Path, is_part, path_between
 from nnc_func.engine.dynamic.records import Record, Recorded
-from nnc_func.engine.dynamic.replay.replay import Replay
 from nnc_func.engine.dynamic.vacancies import Vacancy
 from nnc_func.engine.running.program import Program
 from nnc_func.errors import DerivativeError
@@ -329,14 +327,17 @@ class _Writing:
         return Pull(program, feeds, flows, body, arrays, recomputed)
 
 
-def replaying(stack: Any, after: int) -> Replay:
-    """What stands before the operators of a stack that replays them after so many times."""
-    return Replay(stack, stack.bind, after, gradients, pulled)
+def deferring(stack: Any) -> Any:
+    """What stands before the operators of a stack that replays them, or forms them ahead; None where it cannot."""
+    engine = stack.engine
+    if engine.replay_after is not None:
+        from nnc_func.engine.dynamic.replay.replay import Replay  # few ask for it
 
+        return None if stack._way is None else Replay(stack, stack.bind, engine.replay_after, gradients, pulled)
+    from nnc_func.engine.dynamic.ahead.former import Ahead  # likewise
 
-def forming_ahead(stack: Any) -> Ahead:
-    """What stands before the operators of a stack that forms them ahead."""
-    return Ahead(stack, stack.bind, gradients, lambda: scope.get() is not None)
+    can = stack._dispatch is not None or engine.check_numerics
+    return Ahead(stack, stack.bind, gradients, lambda: scope.get() is not None) if can else None
 
 
 def trace(stack: Any, *ys: Tensor) -> ComputationGraph:

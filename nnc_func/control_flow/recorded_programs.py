@@ -25,7 +25,7 @@ from nnc_func.graph.leaves import CONSTANT, Variable
 from nnc_func.graph.node import Value
 from nnc_func.graph.ops.custom import custom
 from nnc_func.graph.ops.cut_bodies import zeros
-from nnc_func.graph.ops.saved_values import in_passes
+from nnc_func.graph.ops.passes import in_passes
 from nnc_func.graph.tensors.tensor import Tensor
 from nnc_func.op import Op
 from nnc_func.tree import ONE_LEAF, Structure, flatten

@@ -34,7 +34,7 @@ from nnc_func.graph.node import Value
 from nnc_func.graph.operator import NUMBERS
 from nnc_func.graph.ops.custom import custom
 from nnc_func.graph.ops.effects import TOKEN
-from nnc_func.graph.ops.saved_values import in_passes
+from nnc_func.graph.ops.passes import in_passes
 from nnc_func.graph.origin import describe, origin
 from nnc_func.graph.tensors.tensor import Tensor
 from nnc_func.op import Op

@@ -14,7 +14,7 @@ FUSED = "graph/ops/bodies.py"  # an operator made of others: its facets are made
 CUT = (  # what a derivative may compute again
     "graph/ops/cut_bodies.py",
     "graph/ops/loop_derivative.py",
-    "graph/ops/saved_values.py",
+    "graph/ops/passes.py",
 )
 BATCHING = ("batching/", "facets/batching.py")  # what becomes of the rows of a batch
 BARE = ("device/shared/namespace.py", "device/null.py")  # a bare device refuses what Type and Shape refuse; Null infers

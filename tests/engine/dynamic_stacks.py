@@ -11,6 +11,7 @@ from attrs import evolve
 
 import nnc_func as nnc
 from nnc_func.facets.machine import CORE
+from nnc_func.testing.program import Program
 
 LARGE = np.random.default_rng(0).normal(size=1000)
 _machines = itertools.count(1)
@@ -21,9 +22,31 @@ def own_device() -> Any:
     return nnc.NumPy(machine=evolve(CORE, arithmetic=2e9 + next(_machines)))
 
 
-def fresh(memoise: Any = True, device: Any = None) -> nnc.Stack:
-    """A stack of a recipe of its own: nobody else keeps anything there."""
-    return nnc.dynamic(device or own_device(), memoise=memoise)
+def fresh(**settings: Any) -> nnc.Stack:
+    """A dynamic stack of a recipe of its own."""
+    return nnc.dynamic(own_device(), **settings)
+
+
+def memoising(limit: Any = True, device: Any = None) -> nnc.Stack:
+    """A stack that memoises, of a recipe of its own: nobody else keeps anything there."""
+    return nnc.dynamic(device or own_device(), memoise=limit)
+
+
+def total(stack: Any, program: Program, tensors: Any) -> Any:
+    """One number that all floating outputs flow into."""
+    values, found = program.applied(stack, tensors), stack.asarray(np.float64(0))
+    for o in program.outputs:
+        if values[o].dtype.kind == "f":
+            found = found + stack.ops.sum(stack.ops.square(stack.ops.tanh(values[o])))
+    return found
+
+
+def weighed(stack: Any, slopes: Any) -> Any:
+    """A function of gradients that is no symmetric one."""
+    found = stack.asarray(np.float64(0))
+    for n, g in enumerate(slopes):
+        found = found + stack.ops.sum(stack.ops.sin(g) * (n + 1.0))
+    return found
 
 
 def found(stack: nnc.Stack, computed: Callable[[], Any]) -> tuple[Any, int, int]:

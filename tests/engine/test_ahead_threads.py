@@ -19,6 +19,7 @@ import pytest
 import nnc_func as nnc
 from nnc_func.engine.dynamic.ahead.worker import WORKER
 from nnc_func.errors import NncError
+from tests.engine.together import together
 from tests.profiles import NIGHTLY
 
 STACK = nnc.lazy().swap(engine=partial(nnc.Dynamic, asynchronous=True, ahead_from=0))
@@ -36,26 +37,6 @@ def restored() -> bool:
     while abs(sys.getswitchinterval() - 0.005) > 1e-6 and time.perf_counter() < until:
         time.sleep(0.005)
     return abs(sys.getswitchinterval() - 0.005) < 1e-6
-
-
-def in_threads(count: int, f: Any) -> None:
-    """Run it in so many threads, with their numbers; raise what they raised, or that they do not end."""
-    failed: list[BaseException] = []
-
-    def run(n: int) -> None:
-        try:
-            f(n)
-        except BaseException as error:
-            failed.append(error)
-
-    threads = [threading.Thread(target=run, args=(n,), daemon=True) for n in range(count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(240)
-    assert not any(thread.is_alive() for thread in threads), "a deadlock"
-    if failed:
-        raise failed[0]
 
 
 def test_inspections_from_callbacks_finalisers_and_threads_do_not_lock() -> None:
@@ -95,7 +76,7 @@ def test_inspections_from_callbacks_finalisers_and_threads_do_not_lock() -> None
     threshold = gc.get_threshold()
     gc.set_threshold(50)
     try:
-        in_threads(4, run)
+        together(*[partial(run, n) for n in range(4)], seconds=240)
     finally:
         gc.set_threshold(*threshold)
     assert looked == [times] * 4
@@ -155,7 +136,7 @@ def test_functions_that_ask_for_each_other_from_two_threads_are_told_so() -> Non
         except NncError as error:
             errors.append(str(error))
 
-    in_threads(2, look)
+    together(*[partial(look, n) for n in range(2)], seconds=240)
     assert len(errors) == 2
     assert "asked for" in "".join(errors)
 
@@ -170,7 +151,7 @@ def test_threads_see_their_own_order_and_equal_gradients() -> None:
             wanted = wanted - 0.1 * (np.cos(wanted) * wanted + np.sin(wanted))
         np.testing.assert_allclose(w.numpy(), wanted, rtol=1e-9)
 
-    in_threads(4, run)
+    together(*[partial(run, n) for n in range(4)], seconds=240)
 
 
 def test_a_like_step_compiles_nothing(monkeypatch: Any) -> None:

@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-import itertools
 from html.parser import HTMLParser
 from typing import Any
 
 import numpy as np
 import pytest
-from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
 import nnc_func as nnc
 from nnc_func.engine.dynamic.live import Live
 from nnc_func.engine.dynamic.live_page import KINDS, MOST, Row, freed_without, rows_of
-from nnc_func.facets.machine import CORE
+from tests.engine.dynamic_stacks import fresh
 from tests.profiles import examples
-
-_machines = itertools.count(1)
-
-
-def fresh(**settings: Any) -> nnc.Stack:
-    """A stack of a recipe of its own: what others record is not counted."""
-    return nnc.dynamic(nnc.NumPy(machine=evolve(CORE, arithmetic=3e9 + next(_machines))), **settings)
 
 
 class Page(HTMLParser):

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import gc
-import itertools
 import resource
-import threading
 import weakref
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
-from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
 import nnc_func as nnc
 from nnc_func.engine.dynamic.live import Live
-from nnc_func.facets.machine import CORE
+from tests.engine.dynamic_stacks import fresh
+from tests.engine.together import together
 from tests.profiles import NIGHTLY, examples
 
 
@@ -30,12 +29,6 @@ def collector_off() -> Iterator[None]:
 
 
 LONG = 1_000_000 if NIGHTLY else 40_000
-_machines = itertools.count(1)
-
-
-def fresh() -> nnc.Stack:
-    """A stack of a recipe of its own: what others record is not counted."""
-    return nnc.dynamic(nnc.NumPy(machine=evolve(CORE, arithmetic=1e9 + next(_machines))))
 
 
 def nodes(stack: nnc.Stack) -> int:
@@ -284,29 +277,20 @@ def test_memory_itself_goes_with_the_last_name() -> None:
 
 def test_threads_record_and_drop_side_by_side() -> None:
     stack = fresh()
-    failed = []
 
     def work(shared: Any, seed: int) -> None:
         rng = np.random.default_rng(seed)
         held = [shared]
-        try:
-            for _ in range(100):
-                held.append(held[rng.integers(len(held))] * held[rng.integers(len(held))])
-                if len(held) > 8:
-                    del held[rng.integers(1, len(held))]
-                if rng.integers(10) == 0:
-                    stack.gradients([held[-1]], [shared])
-        except Exception as error:
-            failed.append(error)
+        for _ in range(100):
+            held.append(held[rng.integers(len(held))] * held[rng.integers(len(held))])
+            if len(held) > 8:
+                del held[rng.integers(1, len(held))]
+            if rng.integers(10) == 0:
+                stack.gradients([held[-1]], [shared])
 
     shared = +stack.variable("shared", np.ones(3))
-    threads = [threading.Thread(target=work, args=(shared, seed)) for seed in range(4)]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join()
-    assert not failed
-    del shared, each, threads
+    together(*[partial(work, shared, seed) for seed in range(4)])
+    del shared
     assert stack.live == Live(0, 0, 0, 0)
 
 

@@ -13,14 +13,14 @@ from nnc_func.facets import dtypes, shapes
 from nnc_func.facets.derivatives import NOT_DIFFERENTIABLE
 from nnc_func.facets.kernels import reference
 from nnc_func.op import operator
-from tests.engine.dynamic_stacks import LARGE, found, fresh, own_device, same, stack_array
+from tests.engine.dynamic_stacks import LARGE, found, memoising, own_device, same, stack_array
 
 # --- what is found --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", ["constant", "variable", "value of a variable", "paused"])
 def test_an_equal_computation_is_found_also_where_the_first_one_was_dropped(kind: str) -> None:
-    stack = fresh()
+    stack = memoising()
     x = stack.asarray(LARGE) if kind == "constant" else stack.variable("x", LARGE)
     x = +x if kind.startswith("value") else x
 
@@ -44,7 +44,7 @@ def test_an_equal_computation_is_found_also_where_the_first_one_was_dropped(kind
 
 
 def test_what_was_evicted_on_the_way_is_found_by_how_it_was_made() -> None:
-    stack = fresh()
+    stack = memoising()
     x = stack.asarray(LARGE)
     first = stack.ops.sort(x + 1)
     held = stack_array(first)
@@ -56,7 +56,7 @@ def test_what_was_evicted_on_the_way_is_found_by_how_it_was_made() -> None:
 
 
 def test_several_results_are_found_together_and_each_is_a_value_of_its_own() -> None:
-    stack = fresh()
+    stack = memoising()
     x = stack.variable("x", np.random.default_rng(1).normal(size=(4, 4)))
     (q, r), _, _ = found(stack, lambda: stack.ops.qr(x))
     (again, upper), hits, _ = found(stack, lambda: stack.ops.qr(x))
@@ -69,7 +69,7 @@ def test_several_results_are_found_together_and_each_is_a_value_of_its_own() -> 
 
 
 def test_views_are_not_kept_and_what_is_made_of_them_is_found() -> None:
-    stack = fresh()
+    stack = memoising()
     x = stack.asarray(LARGE.reshape(20, 50))
     first, hits, misses = found(stack, lambda: stack.ops.sort(x.T[3]))
     assert (hits, misses) == (0, 1)
@@ -82,7 +82,7 @@ def test_views_are_not_kept_and_what_is_made_of_them_is_found() -> None:
 
 
 def test_parameters_and_numbers_are_compared_by_type_and_bits() -> None:
-    stack = fresh()
+    stack = memoising()
     x = stack.asarray(np.arange(3))
     nan = float("nan")
     for number in (1, 1.0, True, 0.0, -0.0, 2**40, nan, -nan, 1 + 0j, np.float32(1), np.float64(1), np.int8(1)):
@@ -100,7 +100,7 @@ def test_parameters_and_numbers_are_compared_by_type_and_bits() -> None:
 
 
 def test_small_constants_are_equal_by_their_elements_and_large_ones_by_themselves() -> None:
-    stack = fresh()
+    stack = memoising()
     stack.ops.exp(stack.asarray([1.0, 2.0]))
     assert found(stack, lambda: stack.ops.exp(stack.asarray([1.0, 2.0])))[1:] == (1, 0)
     assert found(stack, lambda: stack.ops.exp(np.array([1.0, 2.0])))[1:] == (1, 0)
@@ -114,14 +114,14 @@ def test_small_constants_are_equal_by_their_elements_and_large_ones_by_themselve
 
 def test_bytes_of_other_dtypes_are_other_values() -> None:
     bfloat16 = pytest.importorskip("ml_dtypes").bfloat16
-    stack, bits = fresh(), np.array([0x3F80, 0x4000], np.uint16)
+    stack, bits = memoising(), np.array([0x3F80, 0x4000], np.uint16)
     values = [stack.asarray(bits.view(dtype)) * 1 for dtype in (bfloat16, np.float16, np.uint16)]
     assert [v.dtype for v in values] == [bfloat16, np.float16, np.uint16]
     assert [float(v.numpy()[0]) for v in values] == [1, float(np.float16(1.875)), 0x3F80]
 
 
 def test_a_variable_has_another_value_each_time_that_it_is_assigned() -> None:
-    stack = fresh()
+    stack = memoising()
     x, other = stack.variable("x", [3.0, 1.0]), stack.variable("other", [3.0, 1.0])
     stack.ops.sort(x)
     assert found(stack, lambda: stack.ops.sort(x))[1:] == (1, 0)
@@ -143,7 +143,7 @@ def test_a_variable_has_another_value_each_time_that_it_is_assigned() -> None:
 @pytest.mark.parametrize("size", [3, 1000])
 @pytest.mark.parametrize("name", ["exp", "stop_gradient", "reshape", "cast", "sort", "flip"])
 def test_a_callers_array_may_change_at_any_time(size: int, name: str) -> None:
-    stack, eager, array = fresh(), nnc.eager(), np.linspace(1.0, 2.0, size)
+    stack, eager, array = memoising(), nnc.eager(), np.linspace(1.0, 2.0, size)
     params = {"reshape": {"shape": (size, 1)}, "cast": {"dtype": "float64"}}.get(name, {})
     seen = []
     for factor in (1.0, 2.0, 3.0, 1.0):
@@ -168,7 +168,7 @@ def backwards(x: Any, /) -> Any:
 
 @pytest.mark.parametrize("name", ["backwards", "real", "imag", "split", "flip", "conj", "cast", "stop_gradient"])
 def test_what_shows_a_callers_array_is_not_kept(name: str) -> None:
-    stack = fresh()
+    stack = memoising()
     stack = stack.swap(type=stack.type.with_ops(backwards))
     params = {"split": {"sections": (2, 2), "axis": 0}, "cast": {"dtype": "complex128"}}.get(name, {})
 
@@ -184,7 +184,7 @@ def test_what_shows_a_callers_array_is_not_kept(name: str) -> None:
 
 
 def test_what_is_written_into_a_tensor_leaves_what_is_kept() -> None:
-    stack = fresh()
+    stack = memoising()
     x = stack.variable("x", [1.0, 2.0])
     y, z = x * 2, x * 2
     assert same(y, z)
@@ -198,7 +198,7 @@ def test_what_is_written_into_a_tensor_leaves_what_is_kept() -> None:
 
 
 def test_what_is_given_up_to_a_program_is_not_what_is_kept() -> None:
-    stack = fresh()
+    stack = memoising()
     x = stack.asarray(LARGE)
     y = stack.ops.exp(x)
     step = stack.jit(lambda a: a * 2 + 1, donate=0)
@@ -212,7 +212,7 @@ def test_what_is_given_up_to_a_program_is_not_what_is_kept() -> None:
 
 
 def test_memory_that_a_program_gives_again_is_not_taken_for_what_it_was() -> None:
-    stack = fresh(5000)  # sums are kept, and not what they are of
+    stack = memoising(5000)  # sums are kept, and not what they are of
     f = stack.jit(lambda a: a + 1)
     tensors = [stack.asarray(LARGE * k) for k in range(4)]
     for _ in range(2):
@@ -229,7 +229,7 @@ def test_memory_that_a_program_gives_again_is_not_taken_for_what_it_was() -> Non
             slope = stack.gradients([y], [w])[0]
             np.testing.assert_allclose(stack.ops.sum(slope).item(), 2 * k * LARGE.sum())
             del slope
-    stack = fresh()
+    stack = memoising()
     f, kept = stack.jit(lambda a: a + 1), []
     tensors = [stack.asarray(LARGE * k) for k in range(6)]
     for _ in range(3):
@@ -259,7 +259,7 @@ def test_gradients_flow_through_what_was_found_as_they_do_without() -> None:
         return results
 
     plain = nnc.dynamic(own_device())
-    stack = fresh()
+    stack = memoising()
     for one, other in zip(slopes(stack), slopes(plain), strict=True):
         for a, b in zip(one, other, strict=True):
             np.testing.assert_array_equal(a, b)
@@ -267,7 +267,7 @@ def test_gradients_flow_through_what_was_found_as_they_do_without() -> None:
 
 
 def test_values_that_are_found_are_values_apart() -> None:
-    stack = fresh()
+    stack = memoising()
     x = stack.variable("x", [1.0, 2.0])
     y, z = stack.ops.exp(x), stack.ops.exp(x)
     assert same(y, z)
@@ -283,7 +283,7 @@ def test_values_that_are_found_are_values_apart() -> None:
 
 
 def test_gradients_that_are_asked_twice_run_one_program(monkeypatch: pytest.MonkeyPatch) -> None:
-    stack = fresh()
+    stack = memoising()
     x = stack.variable("x", LARGE)
     y = (stack.ops.sin(x) * x).sum()
     first = stack.gradients([y], [x])[0]
@@ -309,7 +309,7 @@ def test_gradients_that_are_asked_twice_run_one_program(monkeypatch: pytest.Monk
 
 
 def test_jitted_functions_of_constants_are_found_and_read_their_variables() -> None:
-    stack = fresh()
+    stack = memoising()
     w, calls = stack.variable("w", 2.0), []
 
     @stack.jit
@@ -340,7 +340,7 @@ def test_jitted_functions_of_constants_are_found_and_read_their_variables() -> N
 
 @pytest.mark.parametrize("pure", [False, True])
 def test_effects_happen_each_time(pure: bool, capsys: Any) -> None:
-    stack, calls = fresh(), []
+    stack, calls = memoising(), []
     x = stack.variable("x", [1.0, 2.0])
 
     def tripled(a: Any) -> Any:
@@ -366,7 +366,7 @@ def test_effects_happen_each_time(pure: bool, capsys: Any) -> None:
 
 
 def test_random_numbers_are_kept_under_their_key() -> None:
-    stack, eager = fresh(), nnc.eager()
+    stack, eager = memoising(), nnc.eager()
 
     def drawn(seed: int) -> Any:
         return stack.ops.random_normal(stack.key(seed), shape=(500,))
@@ -382,7 +382,7 @@ def test_random_numbers_are_kept_under_their_key() -> None:
 
 
 def test_loops_and_branches_are_applications_like_others() -> None:
-    stack = fresh()
+    stack = memoising()
     xs, w = stack.asarray(LARGE[:20]), stack.variable("w", 0.5)
 
     def looped() -> Any:

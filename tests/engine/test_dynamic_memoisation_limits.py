@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import gc
 import pickle
-import threading
 import weakref
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,8 @@ from nnc_func.layer import PassThrough, layer
 from nnc_func.testing import strategies
 from nnc_func.testing.agreement import apply_at_once, follow
 from nnc_func.testing.program import Program
-from tests.engine.dynamic_stacks import LARGE, found, fresh, own_device, same, stack_array
+from tests.engine.dynamic_stacks import LARGE, found, memoising, own_device, same, stack_array
+from tests.engine.together import together
 from tests.profiles import NIGHTLY, examples
 
 # --- how much is kept -----------------------------------------------------------------------------------------
@@ -28,7 +29,7 @@ from tests.profiles import NIGHTLY, examples
 
 def test_bytes_are_never_more_than_the_limit() -> None:
     limit = 20_000
-    stack = fresh(limit)
+    stack = memoising(limit)
     x = stack.asarray(LARGE[:100])
     for k in range(200):
         stack.ops.sin(x + float(k))
@@ -68,7 +69,7 @@ def test_what_took_long_for_its_bytes_outlives_what_did_not_and_goes_if_nobody_a
 
 
 def test_kept_arrays_are_all_that_is_kept() -> None:
-    stack = fresh(4 * (LARGE.nbytes + ENTRY))
+    stack = memoising(4 * (LARGE.nbytes + ENTRY))
     x = +stack.variable("x", LARGE)
     y = stack.ops.exp(x)
     array = weakref.ref(stack_array(y))
@@ -92,7 +93,7 @@ def test_kept_arrays_are_all_that_is_kept() -> None:
 def test_what_is_kept_goes_with_the_last_stack_of_the_recipe() -> None:
     gc.disable()
     try:
-        stack = fresh()
+        stack = memoising()
         array = weakref.ref(stack_array(stack.ops.exp(stack.asarray(LARGE))))
         memo = weakref.ref(stack.engine.memo)
         assert array() is not None
@@ -106,7 +107,7 @@ def test_what_is_kept_goes_with_the_last_stack_of_the_recipe() -> None:
 
 
 def test_training_does_not_grow_beyond_the_limit() -> None:
-    stack = fresh(50_000)
+    stack = memoising(50_000)
     ops, rng = stack.ops, np.random.default_rng(0)
     batch, wanted = stack.asarray(rng.normal(size=(8, 4))), stack.asarray(rng.normal(size=(8, 2)))
     w, b = +stack.variable("w", rng.normal(size=(4, 2))), +stack.variable("b", np.zeros(2))
@@ -127,26 +128,18 @@ def test_training_does_not_grow_beyond_the_limit() -> None:
 
 
 def test_threads_share_what_they_have_computed() -> None:
-    stack, failed = fresh(200_000), []
+    stack = memoising(200_000)
     constants = [stack.asarray(LARGE[:300] + k) for k in range(5)]
     wanted = {(i, k): np.sort(LARGE[:300] + i + k) for i in range(5) for k in range(40)}
 
     def work(seed: int) -> None:
         rng = np.random.default_rng(seed)
-        try:
-            for _ in range(400):
-                i, k = int(rng.integers(5)), int(rng.integers(40))
-                y = stack.ops.sort(constants[i] + k)
-                np.testing.assert_allclose(y.numpy(), wanted[i, k], rtol=1e-12)
-        except Exception as error:
-            failed.append(error)
+        for _ in range(400):
+            i, k = int(rng.integers(5)), int(rng.integers(40))
+            y = stack.ops.sort(constants[i] + k)
+            np.testing.assert_allclose(y.numpy(), wanted[i, k], rtol=1e-12)
 
-    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join()
-    assert not failed
+    together(*[partial(work, seed) for seed in range(4)])
     figures = stack.memoisation
     assert figures.hits + figures.misses == 4 * 400 * 2
     assert figures.hits > 0
@@ -166,7 +159,7 @@ class Late:
 
 
 def test_finalisers_may_compute_at_any_time() -> None:
-    stack, made = fresh(100_000), list[float]()
+    stack, made = memoising(100_000), list[float]()
     x = stack.asarray(LARGE[:100])
     before = gc.get_threshold()
     gc.set_threshold(40)
@@ -186,7 +179,7 @@ def test_the_setting_is_part_of_the_recipe() -> None:
     assert nnc.dynamic(memoise=True) == nnc.dynamic(memoise=USUAL) == nnc.dynamic(memoise="256 MiB")
     assert nnc.dynamic(memoise=True) != nnc.dynamic() == nnc.dynamic(memoise=False)
     assert nnc.lazy().swap(engine=lambda graph: nnc.Dynamic(graph, memoise=100)) == nnc.dynamic(memoise=100)
-    stack = fresh()
+    stack = memoising()
     assert pickle.loads(pickle.dumps(stack)) == stack
     x = stack.asarray(LARGE)
     y = stack.ops.sort(x)
@@ -216,7 +209,7 @@ class Doubling(PassThrough):
 
 
 def test_what_layers_of_ones_own_compute_is_memory_of_programs() -> None:
-    stack = fresh().insert(Doubling)
+    stack = memoising().insert(Doubling)
     x, y = stack.asarray(LARGE), stack.asarray(LARGE * 3)
     assert stack.engine.memo is not None
     for k in range(3):
@@ -236,7 +229,7 @@ def test_what_layers_of_ones_own_compute_is_memory_of_programs() -> None:
     ids=["strict", "cpu", "over lazy", "places"],
 )
 def test_devices_of_other_kinds(device: Any) -> None:
-    stack = fresh(device=device)
+    stack = memoising(device=device)
     stack.engine.memo.clear()
     x, c = stack.variable("x", LARGE[:50]), stack.asarray([1.0, 2.0])
     for _ in range(2):
@@ -250,7 +243,7 @@ def test_devices_of_other_kinds(device: Any) -> None:
 
 
 def test_results_are_checked_for_what_is_not_finite_each_time() -> None:
-    stack = fresh()
+    stack = memoising()
     stack = stack.swap(engine=stack.engine.checking_numerics())
     x = stack.asarray([0.0])
     for _ in range(2):

@@ -17,26 +17,10 @@ from nnc_func.testing.agreement import SLOPE, agree, apply_at_once, comparable, 
 from nnc_func.testing.derivatives import is_smooth
 from nnc_func.testing.program import Program
 from nnc_func.testing.samples import arguments
+from tests.engine.dynamic_stacks import total, weighed
 from tests.profiles import NIGHTLY, examples
 
 DYNAMIC, EAGER, LAZY = nnc.dynamic(), nnc.eager(), nnc.lazy()
-
-
-def total(program: Program, stack: Any, tensors: Any) -> Any:
-    """One number that all floating outputs flow into."""
-    values, found = program.applied(stack, tensors), stack.asarray(np.float64(0))
-    for o in program.outputs:
-        if values[o].dtype.kind == "f":
-            found = found + stack.ops.sum(stack.ops.square(stack.ops.tanh(values[o])))
-    return found
-
-
-def weighed(stack: Any, slopes: Any) -> Any:
-    """A function of gradients that is no symmetric one."""
-    found = stack.asarray(np.float64(0))
-    for n, g in enumerate(slopes):
-        found = found + stack.ops.sum(stack.ops.sin(g) * (n + 1.0))
-    return found
 
 
 @examples(few=20, nightly=2000)
@@ -66,10 +50,10 @@ def test_gradients_of_values_are_those_of_functions(program: Program) -> None:
     ]
     xs = [tensors[n] for n in by]
     with np.errstate(all="ignore"):
-        first = DYNAMIC.gradients([total(program, DYNAMIC, tensors)], xs)
+        first = DYNAMIC.gradients([total(DYNAMIC, program, tensors)], xs)
         second = DYNAMIC.gradients([weighed(DYNAMIC, first)], xs)
         for stack in (EAGER, LAZY) if NIGHTLY else (EAGER,):
-            gradient = stack.grad(lambda *given, stack=stack: total(program, stack, given), by)
+            gradient = stack.grad(lambda *given, stack=stack: total(stack, program, given), by)
             slopes = gradient(*leaves)
             curved = stack.grad(lambda *given, stack=stack, f=gradient: weighed(stack, f(*given)), by)(*leaves)
             wanted = [g.numpy() for g in (*slopes, *curved)]
@@ -100,3 +84,19 @@ def test_gradients_of_each_operator_are_the_eager_stacks(each: Op, data: Any) ->
         for one, other in zip(found, gradient(*(arrays[n] for n in by)), strict=True):
             np.testing.assert_allclose(one.numpy(), other.numpy(), rtol=1e-6, atol=1e-7)
             assert one.dtype == other.dtype
+
+
+def test_what_a_branch_writes_out_reads_the_variables_of_now() -> None:
+    """Steps that are written out within a branch have the variable from around it as a node."""
+    x, y = DYNAMIC.variable("x", np.array([0.3, -0.2])), EAGER.asarray([0.3, -0.2])
+
+    def rows(stack: Any, x: Any) -> Any:
+        def squares() -> Any:
+            return stack.scan(lambda c, r: ((), r * r), (), x, unroll=2)[1]
+
+        return stack.cond(x.sum() > 5, lambda: x * 0.0, squares)
+
+    chosen = rows(DYNAMIC, x)
+    np.testing.assert_array_equal(chosen.numpy(), rows(EAGER, y).numpy())
+    (slope,) = DYNAMIC.gradients([chosen.sum()], [x])
+    np.testing.assert_allclose(slope.numpy(), [0.6, -0.4])

@@ -3,30 +3,23 @@
 from __future__ import annotations
 
 import gc
-import itertools
 import threading
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from attrs import evolve
 
 import nnc_func as nnc
 from nnc_func import nn
 from nnc_func.engine.dynamic.replay import follower
 from nnc_func.errors import LayerError, NncError, PlanError, ShapeError
-from nnc_func.facets.machine import CORE
 from nnc_func.graph.tensors.promise import Promise
+from tests.engine.dynamic_stacks import fresh
+from tests.engine.together import together
 from tests.profiles import NIGHTLY
-
-_machines = itertools.count(1)
-
-
-def fresh(**settings: Any) -> nnc.Stack:
-    """A stack of a recipe of its own: what others record is not counted."""
-    return nnc.dynamic(nnc.NumPy(machine=evolve(CORE, arithmetic=1e13 + next(_machines))), **settings)
 
 
 @pytest.fixture
@@ -301,27 +294,18 @@ def test_what_is_promised_holds_what_it_is_made_of_until_somebody_looks(stack: n
 
 
 def test_threads_follow_what_they_do_themselves(stack: nnc.Stack) -> None:
-    failed: list[Exception] = []
     given: list[Any] = []
 
     def train(seed: int) -> None:
-        try:
-            replayed, plain = Perceptron(stack), Perceptron(fresh())
-            for turn in range(30):
-                one, other = replayed.step(), plain.step()
-                given.append((one, other))
-                if turn % 3 == seed % 3:
-                    mine, wanted = given[(turn * 7 + seed) % len(given)]  # which another thread may have promised
-                    assert abs(mine.item() - wanted.item()) < 1e-12
-        except Exception as error:
-            failed.append(error)
+        replayed, plain = Perceptron(stack), Perceptron(fresh())
+        for turn in range(30):
+            one, other = replayed.step(), plain.step()
+            given.append((one, other))
+            if turn % 3 == seed % 3:
+                mine, wanted = given[(turn * 7 + seed) % len(given)]  # which another thread may have promised
+                assert abs(mine.item() - wanted.item()) < 1e-12
 
-    threads = [threading.Thread(target=train, args=(seed,)) for seed in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not failed, failed
+    together(*[partial(train, seed) for seed in range(4)])
     for one, other in given:  # those who promised are gone
         assert abs(one.item() - other.item()) < 1e-12
 

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import gc
-import itertools
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
-from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
 import nnc_func as nnc
-from nnc_func.facets.machine import CORE
+from tests.engine.dynamic_stacks import fresh
 from tests.profiles import examples
 
-_machines = itertools.count(1)
 SLOTS, SHAPES = 6, ((3, 3), (3, 3), (3, 3), (2, 3))
 
 
@@ -26,11 +23,6 @@ def collector_off() -> Iterator[None]:
     gc.disable()
     yield
     gc.enable()
-
-
-def fresh(**settings: Any) -> nnc.Stack:
-    """A stack of a recipe of its own: what others record is not counted."""
-    return nnc.dynamic(nnc.NumPy(machine=evolve(CORE, arithmetic=1e12 + next(_machines))), **settings)
 
 
 class Machine:

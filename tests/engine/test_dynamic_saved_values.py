@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import gc
-import itertools
 import pickle
-import threading
 import tracemalloc
 import weakref
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
-from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
 import nnc_func as nnc
 from nnc_func.engine.dynamic.saved_values import CacheStatistics
 from nnc_func.errors import PlanError
-from nnc_func.facets.machine import CORE
 from nnc_func.graph.ops import CATALOGUE
 from nnc_func.op import Op
 from nnc_func.testing import strategies
@@ -27,19 +24,18 @@ from nnc_func.testing.agreement import SLOPE, agree, comparable
 from nnc_func.testing.derivatives import is_smooth
 from nnc_func.testing.program import Program
 from nnc_func.testing.samples import arguments
-from tests.engine.dynamic_stacks import own_device
+from tests.engine.dynamic_stacks import own_device, total, weighed
+from tests.engine.together import together
 from tests.profiles import NIGHTLY, examples
 
 FREE, TIGHT, SOME = [nnc.dynamic(own_device(), memory_limit=limit) for limit in (None, 0, 200)]
 NUMBERS = np.linspace(-1.0, 2.0, 6).reshape(2, 3)
 LONG = 100_000 if NIGHTLY else 4_000
-_machines = itertools.count(1)
 
 
-def fresh(limit: int | None, device: Any = None) -> nnc.Stack:
+def limited_to(limit: int | None, device: Any = None) -> nnc.Stack:
     """A stack of a recipe of its own: what others record is not counted."""
-    machine = evolve(CORE, arithmetic=2e9 + next(_machines))
-    return nnc.dynamic(nnc.NumPy(machine=machine) if device is None else device, memory_limit=limit)
+    return nnc.dynamic(device or own_device(), memory_limit=limit)
 
 
 def cache(stack: nnc.Stack) -> CacheStatistics:
@@ -50,23 +46,6 @@ def cache(stack: nnc.Stack) -> CacheStatistics:
 
 
 # --- equal to what there is without a limit ---------------------------------------------------------------
-
-
-def total(stack: Any, program: Program, tensors: Any) -> Any:
-    """One number that all floating outputs flow into."""
-    values, found = program.applied(stack, tensors), stack.asarray(np.float64(0))
-    for o in program.outputs:
-        if values[o].dtype.kind == "f":
-            found = found + stack.ops.sum(stack.ops.square(stack.ops.tanh(values[o])))
-    return found
-
-
-def weighed(stack: Any, slopes: Any) -> Any:
-    """A function of gradients that is no symmetric one."""
-    found = stack.asarray(np.float64(0))
-    for n, g in enumerate(slopes):
-        found = found + stack.ops.sum(stack.ops.sin(g) * (n + 1.0))
-    return found
 
 
 @examples(few=10, nightly=2000)
@@ -176,12 +155,12 @@ def network(stack: nnc.Stack, count: int = 40, batch: int = 256, width: int = 16
 
 @pytest.mark.parametrize("part", [0.5, 0.2])
 def test_a_chain_takes_what_it_may(part: float) -> None:
-    free = fresh(None)
+    free = limited_to(None)
     ws, x = network(free)
     y = layers(free, ws, x)
     wanted = [g.numpy() for g in free.gradients([y], ws)]
     whole = free.live.bytes
-    stack = fresh(int(part * whole))
+    stack = limited_to(int(part * whole))
     ws, x = network(stack)
     y = layers(stack, ws, x)
     assert stack.live.bytes - x.numpy().nbytes <= part * whole
@@ -194,7 +173,7 @@ def test_a_chain_takes_what_it_may(part: float) -> None:
 
 def test_the_true_peak_of_a_chain_is_halved() -> None:
     def peak(limit: int | None) -> int:
-        stack = fresh(limit)
+        stack = limited_to(limit)
         ws, x = network(stack, count=60, batch=2048)
         for _ in range(2):  # the second time nothing is compiled
             tracemalloc.start()
@@ -212,7 +191,7 @@ def test_the_true_peak_of_a_chain_is_halved() -> None:
 
 
 def test_memory_itself_goes_when_a_value_is_evicted() -> None:
-    stack = fresh(0)
+    stack = limited_to(0)
     x = +stack.variable("x", np.ones(1000))
     y = x * x
     kept = weakref.ref(y.value.array)
@@ -224,7 +203,7 @@ def test_memory_itself_goes_when_a_value_is_evicted() -> None:
 
 
 def test_what_a_view_shows_is_evicted_with_it_and_not_while_a_tensor_holds_one() -> None:
-    stack = fresh(0)
+    stack = limited_to(0)
     x = +stack.variable("x", np.ones((4, 250)))
     y = x * x
     view = y.T
@@ -239,7 +218,7 @@ def test_what_a_view_shows_is_evicted_with_it_and_not_while_a_tensor_holds_one()
 
 
 def test_a_view_of_what_is_held_anyway_is_not_evicted() -> None:
-    stack = fresh(0)
+    stack = limited_to(0)
     x, c = +stack.variable("x", np.ones((4, 250))), stack.asarray(np.ones((4, 250)))
     y = (x.T * c.T).sum()
     statistics = cache(stack)
@@ -248,7 +227,7 @@ def test_a_view_of_what_is_held_anyway_is_not_evicted() -> None:
 
 
 def test_of_several_results_all_go_once_none_is_held() -> None:
-    stack = fresh(0)
+    stack = limited_to(0)
     x = +stack.variable("x", np.arange(1.0, 7.0))
     a, b = stack.ops.split(stack.ops.sin(x), sections=(2, 4), axis=0)
     y = (a * a).sum() + (b * b * b).sum()
@@ -268,7 +247,7 @@ def test_of_several_results_all_go_once_none_is_held() -> None:
 
 
 def test_a_limit_that_cannot_be_met_is_no_error() -> None:
-    stack = fresh(100)
+    stack = limited_to(100)
     x = +stack.variable("x", np.ones(1000))
     held = [x * float(n) for n in range(1, 4)]
     y = held[0] * held[1] * held[2]
@@ -283,7 +262,7 @@ def test_a_limit_that_cannot_be_met_is_no_error() -> None:
 @pytest.mark.parametrize(("part", "most"), [(0.5, 6), (0.2, 12)])
 def test_what_is_computed_again_is_put_off_until_it_is_needed(part: float, most: int) -> None:
     whole, value = 2 * 60 * 256 * 16 * 4, 256 * 16 * 4
-    stack = fresh(int(part * whole))
+    stack = limited_to(int(part * whole))
     ws, x = network(stack, count=60)
     y = layers(stack, ws, x)
     with stack.no_grad():
@@ -295,7 +274,7 @@ def test_what_is_computed_again_is_put_off_until_it_is_needed(part: float, most:
 
 
 def test_effects_happen_once_and_random_numbers_are_those_of_their_key(capsys: Any) -> None:
-    stack, calls = fresh(0), []
+    stack, calls = limited_to(0), []
 
     def noted(a: Any) -> Any:
         calls.append(a.sum())
@@ -313,7 +292,7 @@ def test_effects_happen_once_and_random_numbers_are_those_of_their_key(capsys: A
 
 def test_dropout_is_the_same_when_it_is_computed_again() -> None:
     found = []
-    for stack in (fresh(None), fresh(0)):
+    for stack in (limited_to(None), limited_to(0)):
         x, seed = +stack.variable("x", np.ones(100)), +stack.variable("seed", stack.key(3).numpy())
         mask = stack.ops.random_uniform(seed, shape=(100,), dtype="float64") < 0.5
         y = (stack.ops.where(mask, x * x, 0.0) * x).sum()
@@ -324,7 +303,7 @@ def test_dropout_is_the_same_when_it_is_computed_again() -> None:
 
 
 def test_what_was_evicted_before_what_it_is_made_of_was_forgotten_is_found_again() -> None:
-    stack = fresh(0)
+    stack = limited_to(0)
     w, v = +stack.variable("w", np.linspace(0, 1, 5)), +stack.variable("v", np.ones(5))
     y = stack.ops.sin(w) * 2.0
     z = y * v
@@ -338,7 +317,7 @@ def test_what_was_evicted_before_what_it_is_made_of_was_forgotten_is_found_again
 
 
 def test_it_is_computed_again_from_any_depth() -> None:
-    stack = fresh(0)
+    stack = limited_to(0)
     x, v = +stack.variable("x", 0.5), +stack.variable("v", 1.0)
     y = x
     for _ in range(LONG):
@@ -351,7 +330,7 @@ def test_it_is_computed_again_from_any_depth() -> None:
 
 
 def test_the_page_of_what_is_alive_tells_what_is_evicted() -> None:
-    stack = fresh(0)
+    stack = limited_to(0)
     x = +stack.variable("x", np.ones(100))
     y = stack.ops.sin(x * 2.0)
     assert (stack.live.saved, stack.live.bytes, stack.live.evicted) == (0, 0, 1)
@@ -370,7 +349,7 @@ def test_memoising_within_a_limit() -> None:
 
 
 def test_a_value_on_the_way_and_its_gradient() -> None:
-    stack = fresh(0)
+    stack = limited_to(0)
     x = +stack.variable("x", np.linspace(1, 2, 4))
     a = stack.ops.exp(x) * 1.0
     b = stack.ops.sin(a) * a
@@ -378,7 +357,7 @@ def test_a_value_on_the_way_and_its_gradient() -> None:
     del b
     (of_a, of_x) = stack.gradients([y], [a, x])
     (curved,) = stack.gradients([(of_a * of_a).sum()], [x])
-    free = fresh(None)
+    free = limited_to(None)
     u = +free.variable("x", np.linspace(1, 2, 4))
     c = free.ops.exp(u) * 1.0
     t = ((free.ops.sin(c) * c) ** 2).sum()
@@ -392,7 +371,7 @@ def test_a_value_on_the_way_and_its_gradient() -> None:
 
 @pytest.mark.parametrize("loss_stays", [False, True])
 def test_equal_steps_evict_the_same_values_and_compile_nothing(loss_stays: bool, monkeypatch: Any) -> None:
-    stack, compiled = fresh(256 * 16 * 4 * 20), []
+    stack, compiled = limited_to(256 * 16 * 4 * 20), []
     compile_ = nnc.Lazy.compile
     monkeypatch.setattr(nnc.Lazy, "compile", lambda *args: compiled.append(1) or compile_(*args))
     ws, x = network(stack)
@@ -411,7 +390,7 @@ def test_equal_steps_evict_the_same_values_and_compile_nothing(loss_stays: bool,
 
 
 def test_a_value_that_is_read_again_and_again_outlives_what_is_read_once() -> None:
-    stack = fresh(16_000)
+    stack = limited_to(16_000)
     x = +stack.variable("x", np.ones(1000))
     code = stack.ops.exp(stack.ops.sin(x) * 1.0)  # of which one value is saved, and stays
     for n in range(6):
@@ -423,29 +402,21 @@ def test_a_value_that_is_read_again_and_again_outlives_what_is_read_once() -> No
 
 
 def test_threads_evict_and_compute_side_by_side() -> None:
-    stack, failed = fresh(400), []
+    stack = limited_to(400)
 
     def work(shared: Any, seed: int) -> None:
         rng = np.random.default_rng(seed)
         x = +stack.variable(f"x{seed}", np.linspace(0, 1, 20))
-        try:
-            for _ in range(30):
-                scale = float(rng.integers(1, 3))
-                y = stack.ops.sin(x * scale) * stack.ops.exp(shared * 1.0)
-                y = (y * y).sum()
-                (g,) = stack.gradients([y], [x])
-                wanted = np.exp(2.0) * 2 * scale * np.sin(scale * x.numpy()) * np.cos(scale * x.numpy())
-                np.testing.assert_allclose(g.numpy(), wanted, rtol=1e-10, atol=1e-12)
-        except Exception as error:
-            failed.append(error)
+        for _ in range(30):
+            scale = float(rng.integers(1, 3))
+            y = stack.ops.sin(x * scale) * stack.ops.exp(shared * 1.0)
+            y = (y * y).sum()
+            (g,) = stack.gradients([y], [x])
+            wanted = np.exp(2.0) * 2 * scale * np.sin(scale * x.numpy()) * np.cos(scale * x.numpy())
+            np.testing.assert_allclose(g.numpy(), wanted, rtol=1e-10, atol=1e-12)
 
     shared = +stack.variable("shared", np.ones(20))
-    threads = [threading.Thread(target=work, args=(shared, seed)) for seed in range(4)]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join()
-    assert not failed
-    del shared, each, threads
+    together(*[partial(work, shared, seed) for seed in range(4)])
+    del shared
     assert stack.live.symbols == 0
     assert (cache(stack).bytes, cache(stack).evicted, cache(stack).evicted_bytes) == (0, 0, 0)

@@ -88,20 +88,21 @@ def test_each_nesting_gives_the_same_derivatives() -> None:
 
 
 def test_a_program_is_one_application_that_keeps_what_backward_reads() -> None:
-    w = DYNAMIC.variable("w", W)
+    stack = nnc.dynamic(own_device())
+    w = stack.variable("w", W)
     calls = []
-    f = DYNAMIC.jit(lambda x: (calls.append(1), DYNAMIC.ops.tanh(DYNAMIC.ops.exp(x) * 0.1))[1])
-    before = DYNAMIC.live
+    f = stack.jit(lambda x: (calls.append(1), stack.ops.tanh(stack.ops.exp(x) * 0.1))[1])
+    before = stack.live
     y = f(w)
-    assert DYNAMIC.live.nodes - before.nodes <= 1
+    assert stack.live.nodes - before.nodes <= 1
     assert f(w * 2).shape == (3, 3)
     assert len(calls) == 1
     agree(
-        [g.numpy() for g in DYNAMIC.gradients([y], [w])],
+        [g.numpy() for g in stack.gradients([y], [w])],
         of_function(EAGER, lambda w: EAGER.ops.tanh(EAGER.ops.exp(w) * 0.1).sum(), W)[:1],
     )
     del y
-    assert DYNAMIC.live.nodes == 0
+    assert stack.live.nodes == 0
 
 
 def test_a_second_step_compiles_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

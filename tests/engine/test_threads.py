@@ -6,7 +6,8 @@ import gc
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -18,6 +19,7 @@ from hypothesis import strategies as st
 import nnc_func as nnc
 from nnc_func import nn
 from nnc_func.testing.programs import Program, programs
+from tests.engine.together import together
 
 THREADS = 4
 SHARED, ORACLE = nnc.lazy(), nnc.lazy()
@@ -29,30 +31,6 @@ def _switching() -> Iterator[None]:
     sys.setswitchinterval(1e-6)
     yield
     sys.setswitchinterval(before)
-
-
-def together(*actions: Callable[[], Any]) -> list[Any]:
-    """Each in a thread of its own, started at once; what they return. Raises what one of them raises."""
-    barrier = threading.Barrier(len(actions))
-    found: list[Any] = [None] * len(actions)
-    errors: list[BaseException] = []
-
-    def run(at: int) -> None:
-        try:
-            barrier.wait(20)
-            found[at] = actions[at]()
-        except BaseException as error:
-            errors.append(error)
-
-    threads = [threading.Thread(target=run, args=(i,), daemon=True) for i in range(len(actions))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-    assert not any(t.is_alive() for t in threads), "a thread waits for ever"
-    for error in errors:
-        raise error
-    return found
 
 
 # --- building and compiling --------------------------------------------------------------------------------
@@ -313,27 +291,18 @@ def test_two_models_trained_at_once_are_as_one_after_the_other() -> None:
 
 def test_gradients_of_many_structures_in_two_threads() -> None:
     sine = nnc.HostFunction(np.sin, vjp=lambda x, y, g: g * np.cos(x))
-    stack, failed = nnc.dynamic(), list[Any]()
+    stack, before = nnc.dynamic(), sys.getswitchinterval()
 
     def work(me: int) -> None:
         x = +stack.variable("x", np.array([0.5, 1.7]))
         for t in range(30):
             k = me * 1000.0 + t + 1  # a structure of its own each time
-            try:
-                (y,) = stack.ops.callback(x * k, function=sine, shapes=((2,),), dtypes=("float64",), pure=True)
-                (g,) = stack.gradients([y.sum()], [x])
-                np.testing.assert_allclose(g.numpy(), k * np.cos(x.numpy() * k))
-            except Exception as error:
-                failed.append(error)
+            (y,) = stack.ops.callback(x * k, function=sine, shapes=((2,),), dtypes=("float64",), pure=True)
+            (g,) = stack.gradients([y.sum()], [x])
+            np.testing.assert_allclose(g.numpy(), k * np.cos(x.numpy() * k))
 
-    before = sys.getswitchinterval()
     sys.setswitchinterval(1e-5)
     try:
-        threads = [threading.Thread(target=work, args=(n,)) for n in range(2)]
-        for each in threads:
-            each.start()
-        for each in threads:
-            each.join()
+        together(partial(work, 0), partial(work, 1))
     finally:
         sys.setswitchinterval(before)
-    assert not failed

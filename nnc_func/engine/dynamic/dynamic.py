@@ -13,14 +13,13 @@ from nnc_func.device.shared.queries import machine_of
 from nnc_func.engine import settings
 from nnc_func.engine.dynamic.quick import mentions, short_way
 from nnc_func.engine.dynamic.records import Recorded, Recording, meet
-from nnc_func.engine.dynamic.saved_values import CacheStatistics, SavedValues
 from nnc_func.engine.eager_dispatch import changes_nodes, eager_dispatch
 from nnc_func.engine.lazy import Lazy
 from nnc_func.engine.running.arenas import Arenas
 from nnc_func.errors import NncError
 from nnc_func.facets.dims import Dim
 from nnc_func.facets.places import Place
-from nnc_func.graph.leaves import Variable, are_places, owned
+from nnc_func.graph.leaves import CONSTANT, VARIABLE, Variable, are_places, owned
 from nnc_func.graph.node import Node, Result
 from nnc_func.graph.origin import describe, origin
 from nnc_func.layer import changes, layer, opens
@@ -29,9 +28,11 @@ from nnc_func.op import Op
 
 if TYPE_CHECKING:
     from nnc_func.engine.dynamic.memoisation import Memo
+    from nnc_func.engine.dynamic.saved_values import CacheStatistics
 
 A = TypeVar("A")
 UNBOUND = frozenset((Node, Result, Dim))
+KNOWN = frozenset((VARIABLE, CONSTANT))  # leaves that have a value
 
 # Functors are applicative: what equal recipes record is one graph, for as long as a stack of that recipe lives.
 _recordings: WeakValueDictionary[Any, Recording] = WeakValueDictionary()
@@ -42,7 +43,11 @@ def _recording_of(engine: Any) -> Recording:
     recipe = (type(engine), engine.graph, limit)
     found = _recordings.get(recipe)
     if found is None:
-        saved = None if limit is None else SavedValues(limit, device.aval, machine_of(device), engine._compute)
+        saved: Any = None
+        if limit is not None:
+            from nnc_func.engine.dynamic.saved_values import SavedValues  # few ask for it
+
+            saved = SavedValues(limit, device.aval, machine_of(device), engine._compute)
         found = _recordings.setdefault(recipe, Recording(engine.graph, engine.symbol.table, device, saved))
     return found
 
@@ -132,6 +137,11 @@ class Dynamic(Lazy[A]):
     )
 
     way: Any = field(init=False, eq=False, repr=False, default=Factory(lambda self: _way_of(self), takes_self=True))
+
+    @property
+    def defers(self) -> bool:
+        """Whether operators may be promised, to be replayed or formed ahead."""
+        return self.replay_after is not None or self.asynchronous
 
     def dispatch(self) -> Dispatch | None:
         """The way from operators on device arrays to kernels, which stacks take; None where each call is looked at."""
@@ -239,6 +249,9 @@ def _bound_to(engine: Any) -> Callable[..., Any]:
         kept: Any = None  # what is recorded of variables lives as long as this runs
         for a in args:
             kind = type(a)
+            if kind is Node and a.op in KNOWN and not are_places():  # what a body has from around it
+                a = a.data
+                kind = type(a)
             if kind is Variable and not are_places():
                 a = of(a)
                 kind, kept = type(a), (kept, a)

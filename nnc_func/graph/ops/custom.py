@@ -17,7 +17,7 @@ from nnc_func.graph.ops.binary import add, multiply
 from nnc_func.graph.ops.bodies import check_computes, computed, dtypes_in, flops_of, shapes_in
 from nnc_func.graph.ops.cut_bodies import aval_of
 from nnc_func.graph.ops.families import Bodies, Nested, Tensor
-from nnc_func.graph.ops.saved_values import Passes, in_passes
+from nnc_func.graph.ops.passes import Passes, in_passes
 from nnc_func.graph.ops.silent_bodies import only_asks, silenced
 from nnc_func.op import Op, operator
 
