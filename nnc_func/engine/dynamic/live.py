@@ -74,14 +74,14 @@ class Live:
         """
         from nnc_func.engine.dynamic.live_page import whole_page  # few ask for it
 
-        return whole_page(*self._told())
+        return whole_page(*self._facts())
 
     def _repr_html_(self) -> str:
         from nnc_func.engine.dynamic.live_page import fragment
 
-        return fragment(*self._told())
+        return fragment(*self._facts())
 
-    def _told(self) -> tuple[str, Recording | None, list[str]]:
+    def _facts(self) -> tuple[str, Recording | None, list[str]]:
         recording = None if self._recording is None else self._recording()
         memo = None if self._memo is None else self._memo()
         notes = [] if memo is None else [f"Memoised besides: {memo.figures}"]
