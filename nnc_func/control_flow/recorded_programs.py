@@ -8,7 +8,6 @@ whatever program of gradients it lies in.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from typing import Any
 
 from attrs import frozen
@@ -29,6 +28,8 @@ from nnc_func.graph.ops.passes import in_passes
 from nnc_func.graph.tensors.tensor import Tensor
 from nnc_func.op import Op
 from nnc_func.tree import ONE_LEAF, Structure, flatten
+
+KEPT = 64  # bodies whose programs an engine remembers
 
 
 @frozen(eq=False)
@@ -130,14 +131,25 @@ def recorded_application(stack: Any, op: Op, carriers: Sequence[Any], params: di
     return RecordedProgram(program, more, its, ONE_LEAF, count).results(stack, given)
 
 
-@lru_cache(64)
 def _parted(
     stack: Any, body: Body, avals: tuple[Aval, ...], moving: tuple[int, ...], count: int, name: str
 ) -> tuple[Any, dict[str, Any], tuple[Any, ...]] | None:
     """The program of the forward pass of a body, the parameters of `custom`, and arrays that are further operands.
 
-    None where it has no derivative.
+    None where it has no derivative. The engine remembers it.
     """
+    known, key = stack.engine.commands, (body, avals, moving, count, name)
+    found: Any = known.get(key, known)
+    if found is known:  # it is not there
+        while len(known) >= KEPT:
+            known.pop(next(iter([*known])), None)  # the list is made at once: other threads put in what they find
+        found = known[key] = _made(stack, *key)
+    return found  # type: ignore[no-any-return]
+
+
+def _made(
+    stack: Any, body: Body, avals: tuple[Aval, ...], moving: tuple[int, ...], count: int, name: str
+) -> tuple[Any, dict[str, Any], tuple[Any, ...]] | None:
     try:
         params, more = _derived(stack, body, avals, moving, count)
     except DerivativeError:

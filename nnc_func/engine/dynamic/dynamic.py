@@ -104,6 +104,8 @@ class Dynamic(Lazy[A]):
         Seconds from which on an operator takes long; 0: each is formed ahead, which costs more than it gains.
     replay_after
         How often operators come one after another before they are replayed as a program; None: never.
+    commands
+        Bodies that are one application each, as programs: jitted functions, loops and branches with effects.
     arenas
         The memory that all these run in: as much as the largest takes, for each call that runs at a time.
 
@@ -125,6 +127,7 @@ class Dynamic(Lazy[A]):
     memory_limit: int | str | None = field(default=None, converter=_limit)
     memo: Memo | None = field(init=False, eq=False, repr=False, default=Factory(_memo_of, takes_self=True))
     pulls: dict[Any, Any] = field(init=False, factory=dict, eq=False, repr=False)
+    commands: dict[Any, Any] = field(init=False, factory=dict, eq=False, repr=False)
     arenas: Arenas = field(
         init=False, eq=False, repr=False, default=Factory(lambda self: Arenas(self.device), takes_self=True)
     )
