@@ -141,7 +141,7 @@ def onnx(found: Any) -> str:
         return found
     if hasattr(found, "why"):
         return f"refused: {found.why}"
-    return sentence(inspect.getdoc(found) or "function")
+    return sentence(inspect.getdoc(getattr(found, "func", found)) or "function")
 
 
 # --- the program -----------------------------------------------------------------------------------------
