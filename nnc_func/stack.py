@@ -198,36 +198,43 @@ class Stack(Derivatives):
     def bind(self, op: Op, *args: Any, **params: Any) -> Any:
         """An operator on tensors, arrays and numbers: a tensor, or a tuple of them."""
         if args and not params:  # the hot path: arrays, whose kernel is known
-            x, own = args[0], self._array_type
-            if type(x) is Tensor and x.stack is self and type(a := x.value) is own:
-                call: Any = None
-                given: tuple[Any, ...] = args
-                count = len(args)
-                if count == 1:
-                    call, given = self._calls.get((op, a.dtype)), (a,)
-                elif count == 2:
-                    y = args[1]
-                    kind = type(y)
-                    if kind is Tensor:
-                        if y.stack is self and type(b := y.value) is own:
-                            call, given = self._calls.get((op, a.dtype, b.dtype)), (a, b)
-                    elif kind is int or kind is float:
-                        known = self._numbers.get((op, a.dtype, kind, y))
-                        if known is not None:
-                            call, number = known
-                            given = (a, number)
-                if type(call) is dict:
-                    call = call.get(tuple([each.shape for each in given]))
-                if call is not None:
-                    try:
-                        found = call(*given)
-                    except Exception as error:
-                        failed = self._dispatch.failure(op, given, params, error)
-                        raise failed from failed.__cause__
-                    if type(found) is own:
-                        return Tensor(self, found)
-                    placed = self._dispatch.place(op, found)
-                    return tuple([Tensor(self, v) for v in placed]) if op.multi_result else Tensor(self, placed)
+            x, own, count = args[0], self._array_type, len(args)
+            call: Any = None
+            given: tuple[Any, ...] = args
+            if type(x) is Tensor:
+                if x.stack is self and type(a := x.value) is own:
+                    if count == 1:
+                        call, given = self._calls.get((op, a.dtype)), (a,)
+                    elif count == 2:
+                        y = args[1]
+                        kind = type(y)
+                        if kind is Tensor:
+                            if y.stack is self and type(b := y.value) is own:
+                                call, given = self._calls.get((op, a.dtype, b.dtype)), (a, b)
+                        elif kind is int or kind is float:
+                            known = self._numbers.get((op, a.dtype, kind, y))
+                            if known is not None:
+                                call, number = known
+                                given = (a, number)
+            elif count == 2 and type(y := args[1]) is Tensor and y.stack is self and type(b := y.value) is own:
+                kind = type(x)
+                if kind is int or kind is float:
+                    known = self._numbers.get((op, kind, x, b.dtype))
+                    if known is not None:
+                        call, number = known
+                        given = (number, b)
+            if type(call) is dict:
+                call = call.get(tuple([each.shape for each in given]))
+            if call is not None:
+                try:
+                    found = call(*given)
+                except Exception as error:
+                    failed = self._dispatch.failure(op, given, params, error)
+                    raise failed from failed.__cause__
+                if type(found) is own:
+                    return Tensor(self, found)
+                placed = self._dispatch.place(op, found)
+                return tuple([Tensor(self, v) for v in placed]) if op.multi_result else Tensor(self, placed)
         if self._way is not None and (taken := self._way(self, op, args, params)) is not None:
             return taken
         if op.effect:

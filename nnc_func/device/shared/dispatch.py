@@ -41,8 +41,8 @@ class Dispatch:
     calls
         Kernels by operator, parameters and the arguments' dtypes; where shapes decide, dicts of these by shapes.
     numbers
-        Of an array and a number: what `calls` has, and the number as an array, by operator, the array's dtype, and the
-        number and its class.
+        Of an array and a number: what `calls` has, and the number as an array. By operator, the array's dtype, the
+        number's class and the number; where the number comes first, by operator, class, number and dtype.
     """
 
     __slots__ = ("_by_extents", "_infer", "_own", "_scalars", "_size", "_where", "calls", "device", "numbers")
@@ -88,16 +88,17 @@ class Dispatch:
         arrays = self.device.arrays(op, args if self._scalars is None else self._scalars(args))
         self._own = self.device.array_type  # which a device may know only once what it needs has been imported
         found = self._of_arrays(op, arrays, params)
-        x: Any
-        y: Any
-        x, y = args if len(args) == 2 else (None, None)
-        # 0.0 and -0.0 are equal keys, and NaN is equal to none
-        if type(x) is self._own and type(y) in REAL and (y or type(y) is int) and y == y and not params:
-            call = self.calls.get((op, x.dtype, arrays[1].dtype))
-            if call is not None:
-                if len(self.numbers) >= MEMO_LIMIT:
-                    self.numbers.clear()
-                self.numbers[op, x.dtype, type(y), y] = call, arrays[1]
+        if len(args) == 2 and not params:
+            for number, other in ((1, 0), (0, 1)):
+                y, x = args[number], args[other]
+                # 0.0 and -0.0 are equal keys, and NaN is equal to none
+                if type(x) is self._own and type(y) in REAL and (y or type(y) is int) and y == y:
+                    call = self.calls.get((op, arrays[0].dtype, arrays[1].dtype))
+                    if call is not None:
+                        if len(self.numbers) >= MEMO_LIMIT:
+                            self.numbers.clear()
+                        key = (op, x.dtype, type(y), y) if number else (op, type(y), y, x.dtype)
+                        self.numbers[key] = call, arrays[number]
         return found
 
     def _of_arrays(self, op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:

@@ -30,25 +30,24 @@ def short_way(dispatch: Dispatch, recording: Recording) -> Callable[..., Any]:
         if params or not 0 < len(args) < 3:
             return _general(stack, own, op, args, params)
         x = args[0]
-        if type(x) is not Tensor or x.stack is not stack:
-            return _general(stack, own, op, args, params)
-        v = x.value
-        if type(v) is Recorded:
-            a, p = v.array, v.record
-        elif type(v) is own:
-            a = p = v
-        else:
-            return _general(stack, own, op, args, params)
+        call: Any
         given: tuple[Any, ...]
         operands: tuple[Any, ...]
-        if len(args) == 1:
-            if p is a:
+        if type(x) is Tensor:
+            v = x.value
+            if type(v) is Recorded:
+                a, p = v.array, v.record
+            elif type(v) is own:
+                a = p = v
+            else:
+                return _general(stack, own, op, args, params)
+            if x.stack is not stack:
                 return None
-            call: Any = calls.get((op, a.dtype))
-            given, operands = (a,), (p,)
-        else:
-            y = args[1]
-            if type(y) is Tensor:
+            if len(args) == 1:
+                if p is a:
+                    return None
+                call, given, operands = calls.get((op, a.dtype)), (a,), (p,)
+            elif type(y := args[1]) is Tensor:
                 w = y.value
                 if type(w) is Recorded:
                     b, q = w.array, w.record
@@ -58,16 +57,22 @@ def short_way(dispatch: Dispatch, recording: Recording) -> Callable[..., Any]:
                     return _general(stack, own, op, args, params)
                 if y.stack is not stack or (p is a and q is b):
                     return None
-                call = calls.get((op, a.dtype, b.dtype))
-                given, operands = (a, b), (p, q)
+                call, given, operands = calls.get((op, a.dtype, b.dtype)), (a, b), (p, q)
             else:
                 if p is a:
                     return None
                 known = numbers.get((op, a.dtype, type(y), y)) if type(y) in NUMBERS else None
                 if known is None:
                     return _general(stack, own, op, args, params)
-                call, b = known
-                given, operands = (a, b), (p, y)
+                call, given, operands = known[0], (a, known[1]), (p, y)
+        else:
+            y = args[-1]
+            if type(x) not in NUMBERS or type(y) is not Tensor or type(w := y.value) is not Recorded:
+                return _general(stack, own, op, args, params)
+            known = numbers.get((op, type(x), x, w.array.dtype))
+            if known is None or y.stack is not stack:
+                return _general(stack, own, op, args, params)
+            call, given, operands = known[0], (known[1], w.array), (x, w.record)
         if type(call) is dict:
             call = call.get(tuple([each.shape for each in given]))
         if call is None:

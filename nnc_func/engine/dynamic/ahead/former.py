@@ -97,17 +97,60 @@ class Ahead:
         self._recording = engine.recording
         self._checks = engine.check_numerics
         self._costs, self._lines = Costs(), Lines()
-        self._cheap: set[Any] = set()  # operators and arrays, as keys, that are not worth asking about
+        self._cheap: set[Any] = set()  # keys of what is not worth asking about: see `_note_cheap`
         self._mine = Mine()
         self.bind = self._quick() if stack._dispatch is not None and self._from > 0 else self.general
 
     def _quick(self) -> Callable[..., Any]:
         """The way of small operators on what is there, which takes no longer than the stack's own."""
-        stack, below, general = self.stack, self.below, self.general
+        stack, below = self.stack, self.below
         way, calls, numbers, place = stack._way, stack._calls, stack._numbers, stack._dispatch.place
-        cheap, dispatch = self._cheap, stack._dispatch
+        otherwise = self._others(stack)
 
         def bind(op: Op, *args: Any, **params: Any) -> Any:
+            if args and not params and type(x := args[0]) is Tensor and x.hold is None and x.stack is stack:
+                a = x.value
+                if type(a) is Recorded:
+                    if a.array.size < LARGE:
+                        if len(args) == 2 and type(y := args[1]) is Tensor:
+                            b = y.value.array if type(y.value) is Recorded else y.value
+                            is_small = y.hold is None and type(b) is np.ndarray and b.size < LARGE
+                        else:
+                            is_small = len(args) == 1 or type(y) in REAL
+                        if is_small and (found := way(stack, op, args, params)) is not None:
+                            return found
+                elif type(a) is np.ndarray and a.size < LARGE:
+                    call, b = None, None
+                    if len(args) == 1:
+                        call = calls.get((op, a.dtype))
+                    elif len(args) == 2:
+                        if type(y := args[1]) is Tensor:
+                            b = y.value
+                            if type(b) is np.ndarray and b.size < LARGE and y.hold is None and y.stack is stack:
+                                call = calls.get((op, a.dtype, b.dtype))
+                        elif type(y) in REAL and (known := numbers.get((op, a.dtype, type(y), y))) is not None:
+                            call, b = known
+                    if call is not None and type(call) is not dict:
+                        try:
+                            found = call(a) if b is None else call(a, b)
+                        except Exception:  # which `below` meets again, and explains
+                            return below(op, *args)
+                        if type(found) is np.ndarray:
+                            shown = _blank(Tensor)
+                            shown.stack, shown.value, shown.hold = stack, found, None
+                            return shown
+                        found = place(op, found)
+                        return tuple([Tensor(stack, v) for v in found]) if op.multi_result else Tensor(stack, found)
+            return otherwise(op, args, params)
+
+        return bind
+
+    def _others(self, stack: Any) -> Callable[..., Any]:
+        """The way of what is not that quick: whether there is something to ask about."""
+        below, general, way = self.below, self.general, stack._way
+        cheap, dispatch = self._cheap, stack._dispatch
+
+        def otherwise(op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
             own, count = stack._array_type, len(args)
             if own is not np.ndarray or not 0 < count < 3 or (params and (op.is_sized or op.effect or op.holds_body)):
                 return below(op, *args, **params) if own is None else general(op, *args, **params)
@@ -119,22 +162,19 @@ class Ahead:
                     if type(b) is own and (b.size < LARGE or (op, b.dtype, b.shape) in cheap):
                         return below(op, *args, **params)
                 return general(op, *args, **params)
-            a = x.value
-            is_recorded, b, call = type(a) is Recorded, None, None
-            if is_recorded:
-                a = a.array
-            elif type(a) is not own:
+            a, y, b, is_recorded = x.value, None, None, False
+            if type(a) is Recorded:
+                a, is_recorded = a.array, True
+            if type(a) is not own:
                 return general(op, *args, **params)
             is_large = a.size >= LARGE
             if count == 2:
                 y = args[1]
-                if type(y) is Tensor:
-                    if y.hold is not None or y.stack is not stack:
-                        return general(op, *args, **params)
+                if type(y) is Tensor and y.hold is None and y.stack is stack:
                     b = y.value
                     if type(b) is Recorded:
-                        is_recorded, b = True, b.array
-                    elif type(b) is not own:
+                        b, is_recorded = b.array, True
+                    if type(b) is not own:
                         return general(op, *args, **params)
                     is_large = is_large or b.size >= LARGE
                 elif type(y) not in REAL:
@@ -143,35 +183,17 @@ class Ahead:
                 key = (op, a.dtype, a.shape) if b is None else (op, a.dtype, a.shape, b.dtype, b.shape)
                 if key not in cheap:
                     return general(op, *args, **params)
-            if is_recorded:
-                found = way(stack, op, args, params)
-                return below(op, *args, **params) if found is None else found
-            if params:
-                try:
-                    found = dispatch(op, (a,) if count == 1 else (a, y if b is None else b), params)
-                except NncError:  # of an extent that is not known, perhaps
-                    return below(op, *args, **params)
-                return tuple([Tensor(stack, each) for each in found]) if op.multi_result else Tensor(stack, found)
-            if count == 1:
-                call = calls.get((op, a.dtype))
-            elif b is not None:
-                call = calls.get((op, a.dtype, b.dtype))
-            elif (known := numbers.get((op, a.dtype, type(y), y))) is not None:
-                call, b = known
-            if call is None or type(call) is dict:
-                return below(op, *args)
+            if is_recorded and (found := way(stack, op, args, params)) is not None:
+                return found
+            if is_recorded or not params:
+                return below(op, *args, **params)
             try:
-                found = call(a) if b is None else call(a, b)
-            except Exception:  # which `below` meets again, and explains
-                return below(op, *args)
-            if type(found) is own:
-                shown = _blank(Tensor)
-                shown.stack, shown.value, shown.hold = stack, found, None
-                return shown
-            found = place(op, found)
-            return tuple([Tensor(stack, each) for each in found]) if op.multi_result else Tensor(stack, found)
+                found = dispatch(op, (a,) if count == 1 else (a, y if b is None else b), params)
+            except NncError:  # of an extent that is not known, perhaps
+                return below(op, *args, **params)
+            return tuple([Tensor(stack, v) for v in found]) if op.multi_result else Tensor(stack, found)
 
-        return bind
+        return otherwise
 
     # --- operators --------------------------------------------------------------------------------------------
 
@@ -261,7 +283,8 @@ class Ahead:
             if cost.seconds is None:
                 return cost
             if not is_pending and 0 < len(args) < 3:
-                self._note_cheap(op, operands)
+                arrays = [x.array if type(x) is Recorded else x for x in operands if type(x) not in NUMBERS]
+                self._note_cheap((op, *[fact for x in arrays for fact in (x.dtype, x.shape)]))
             return None
         if any(type(a) is own for a in args):  # whose owner may write into it
             operands = [owned(stack.device, v) if type(a) is own else v for a, v in zip(args, operands, strict=True)]
@@ -275,12 +298,11 @@ class Ahead:
         job.nbytes = nbytes + sum([aval.nbytes for aval in cost.avals])
         return job
 
-    def _note_cheap(self, op: Op, operands: Sequence[Any]) -> None:
-        """Note that an operator on such arrays is computed at once, whatever its parameters."""
+    def _note_cheap(self, key: Any) -> None:
+        """Note that an operator on arrays of these dtypes and shapes is computed at once, or gradients at a line."""
         if len(self._cheap) >= MOST:
             self._cheap.clear()
-        arrays = [x.array if type(x) is Recorded else x for x in operands if type(x) not in NUMBERS]
-        self._cheap.add((op, *[fact for x in arrays for fact in (x.dtype, x.shape)]))
+        self._cheap.add(key)
 
     def _avals(self, op: Op, args: Any, kinds: Any, params: Any, pure: bool) -> tuple[Any, ...]:
         """Avals of the results; none where they are not known before they are computed."""
@@ -347,15 +369,28 @@ class Ahead:
         if not is_list or cotangents is not None or into is not None or are_places():
             return self._at_once(stack, ys, xs, cotangents, into)
         ys, xs = list(ys), list(xs)
+        where, count, size = origin(), len(ys), 0
+        for each in (*ys, *xs):
+            if type(each) is not Tensor or each.hold is not None or type(each.value) is not Recorded:
+                size = 0
+                break
+            size += each.value.array.size
+        if size and ((where, size) in self._cheap or (not self._mine.jobs and self._lines.is_left_out(where))):
+            return self._at_once(stack, ys, xs, None, None)
         found = [self._flowing(each) for each in (*ys, *xs)]
         if not xs or any(each is None for each in found):
             return self._at_once(stack, ys, xs, None, None)
-        where, count = origin(), len(ys)
-        kinds = [each.aval for each in found]
+        kinds: list[Any] = []  # avals are made only where nothing is known of these
+        for each in found:
+            given = each.array if type(each) is Recorded else each.aval
+            kinds += (given.dtype, given.shape)
         is_on = self._recording.is_on
-        cost = self._costs.of(("gradients", where, count, is_on, *kinds), lambda: tuple(kinds[count:]))
+        key = ("gradients", where, count, is_on, *kinds)
+        cost = self._costs.of(key, lambda: tuple([each.aval for each in found[count:]]))
         if not self._is_worth(cost, any(type(each) is Promise for each in found), where):
             if cost.seconds is not None:
+                if size and cost.seconds < self._from:
+                    self._note_cheap((where, size))
                 return self._at_once(stack, ys, xs, None, None)
             kept = [each.value for each in (*ys, *xs)]
             start = perf_counter()
@@ -382,7 +417,7 @@ class Ahead:
         value = tensor.value
         if type(value) is Variable:
             value = self._recording.of(value)
-        return value if type(value) is Recorded and kind_of(value.aval.dtype) == "f" else None
+        return value if type(value) is Recorded and kind_of(value.array.dtype) == "f" else None
 
     # --- what waits -------------------------------------------------------------------------------------------
 
