@@ -1,4 +1,4 @@
-"""A Python number before or behind a tensor: the same each time, when the kernel is known too (`stack`, `engine/dynamic/quick`)."""
+"""A Python number before or behind a tensor, whose kernel is known or not (`stack`, `engine/dynamic/quick`)."""
 
 from __future__ import annotations
 
