@@ -174,7 +174,7 @@ class Variable:
         return self.aval.dtype
 
     def assign(self, value: Any) -> None:
-        """Give it another value, of the same shape and dtype. The value is copied.
+        """Give it another value, of the same shape and dtype: an array, a number, a tensor. The value is copied.
 
         A run that updates the variable is waited for; one that only reads it goes on with the value that was there.
 
@@ -194,6 +194,9 @@ class Variable:
                 f"variable {self.name!r} is assigned within the function of a loop or a branch, which may go any "
                 "number of times: let it give the value, or carry it, and assign that outside, from the loop's results"
             )
+        stack = getattr(value, "stack", None)
+        if stack is not None and stack != self._device:  # a tensor, of whatever stack
+            value = value.numpy()
         aval = self._device.aval(brought(self._device, value, place=self.aval.place))
         if aval.shape != self.aval.shape:
             raise ShapeError(f"variable {self.name!r} has shape {self.aval.shape}, given a value of {aval.shape}")

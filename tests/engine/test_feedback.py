@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import nnc_func as nnc
-from nnc_func.errors import GraphError, NumericsError, RunError
+from nnc_func.errors import DTypeError, GraphError, NumericsError, RunError, ShapeError
 from nnc_func.facets import dtypes, shapes
 from nnc_func.facets.derivatives import Constant
 from nnc_func.facets.kernels import ALL, Kernel
@@ -120,6 +120,20 @@ def test_an_assigned_value_is_copied(make: Any) -> None:
     np.testing.assert_array_equal(value, 1.0)
     value[:] = 7
     np.testing.assert_array_equal(w.numpy(), 2.0)
+
+
+@pytest.mark.parametrize("make", [nnc.eager, nnc.lazy, nnc.dynamic])
+@pytest.mark.parametrize("other", [nnc.eager, nnc.lazy, nnc.dynamic])
+def test_a_tensor_is_assigned_also_one_of_another_stack(make: Any, other: Any) -> None:
+    stack = make()
+    w, source = stack.variable("w", np.zeros(3)), other().variable("v", np.ones(3))
+    w.value.assign(source * 2.0)
+    w.value.assign(w + source.numpy())
+    np.testing.assert_array_equal(w.numpy(), 3.0)
+    with pytest.raises(ShapeError, match=r"'w' has shape \(3,\), given a value of \(2,\)"):
+        w.value.assign(source[:2])
+    with pytest.raises(DTypeError, match="'w' is float64, given complex128"):
+        w.value.assign(source * 1j)
 
 
 @pytest.mark.parametrize("make", [nnc.eager, nnc.lazy])
