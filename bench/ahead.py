@@ -86,6 +86,21 @@ def waiting(stack: Any, size: int, count: int) -> Callable[[], Any]:
     return run
 
 
+def multiplying(stack: Any, size: int, count: int) -> Callable[[], Any]:
+    """As `waiting`, of products of square matrices, whose results are small beside what they take."""
+    x = np.random.default_rng(0).normal(size=(size, size)) / size**0.5
+    w, seconds = stack.asarray(x), least(lambda: x @ x)
+
+    def run() -> None:
+        y = w
+        for _ in range(count):
+            y = stack.ops.matmul(y, w)
+        time.sleep(count * seconds)
+        y.numpy()
+
+    return run
+
+
 def computing(stack: Any, size: int, count: int) -> Callable[[], Any]:
     """As often a kernel, and as much of pure Python."""
     x, times = stack.asarray(np.linspace(0.0, 1.0, size)), busy(kernel(size))
@@ -290,6 +305,7 @@ def main() -> None:
         for what, bar, make, *rest in (
             ("the host waits, kernels of 1 ms", 0.6, waiting, 150_000, 5),
             ("the host waits, kernels of 10 ms", 0.6, waiting, 1_500_000, 2),
+            ("the host waits, products", 0.6, multiplying, 512, 3),
             ("pure Python, kernels of 1 ms", 0.8, computing, 150_000, 5),
             ("pure Python, kernels of 5 ms", 0.8, computing, 750_000, 2),
             ("pure Python, functions of 5 ms that wait", 0.8, beside_a_device, 0.005, 4),
