@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from nnc_func.autodiff.matrices import Matrices
 from nnc_func.errors import LayerError, check_function
+from nnc_func.graph.pauses import Pause, owner_of
 
 if TYPE_CHECKING:
     from nnc_func.engine.dynamic.live import Live
@@ -184,7 +185,10 @@ class Derivatives:
         return Memoisation() if memo is None else memo.figures
 
     def no_grad(self) -> AbstractContextManager[None]:
-        """While it is open a dynamic stack records nothing in this thread; on others nothing is recorded anyway.
+        """While it is open what is computed in this thread is a constant: no gradient flows through it.
+
+        A dynamic stack records nothing meanwhile, and `grad`, `jvp` and others that were begun before take what is
+        computed as they take `stop_gradient` of it. What begins meanwhile is differentiated as ever.
 
         Examples
         --------
@@ -196,9 +200,8 @@ class Derivatives:
         >>> stack.live.nodes
         0
         """
-        from nnc_func.engine.dynamic.records import Pause
-
-        return Pause(getattr(self.engine, "recording", None))
+        stack: Any = self
+        return Pause(owner_of(stack.autodiff))
 
     def _recording(self, what: str) -> Any:
         found = getattr(self.engine, "recording", None)

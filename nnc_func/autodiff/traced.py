@@ -15,6 +15,7 @@ from nnc_func.errors import DerivativeError, TracingError
 from nnc_func.facets.derivatives import Constant, OfBodies, OfParameters, Refusal
 from nnc_func.facets.dtypes import kind_of
 from nnc_func.graph.leaves import Variable
+from nnc_func.graph.pauses import owner_of, paused_here
 from nnc_func.op import Op
 
 _levels = itertools.count(1)  # of traces: an inner one is always above the outer ones
@@ -67,13 +68,24 @@ def unchanging(carriers: Sequence[Any], args: Sequence[Any]) -> Sequence[Any]:
 class Trace:
     """What forward and reverse mode share: a level, and the stack below."""
 
-    __slots__ = ("autodiff", "level", "live")
+    __slots__ = ("_pauses", "autodiff", "level", "live")
     makes_bodies = False  # whether what is applied within it becomes part of a body
 
     def __init__(self, autodiff: Any) -> None:
         self.autodiff = autodiff
         self.level = next(_levels)
         self.live = True
+        self._pauses = self._open()
+
+    def _open(self) -> int:
+        """How many pauses of its stack are open in this thread."""
+        found = paused_here()
+        return found.count(owner_of(self.autodiff)) if found else 0
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether what is computed now is a constant to it: a pause was opened since it began."""
+        return bool(paused_here()) and self._open() > self._pauses
 
     def check(self) -> None:
         """Raise TracingError if the transformation that made the trace has returned."""
@@ -118,6 +130,8 @@ class Forward(Trace):
         if op.params:
             params = dict(op.canonical(params))  # formulas see every parameter, defaults filled in
         primals = tuple([a.primal if type(a) is Traced and a.trace is self else a for a in args])
+        if self.is_paused:
+            return self.autodiff.bind(op, *primals, **params)
         tangents = tuple([a.mark if type(a) is Traced and a.trace is self else None for a in args])
         derivative = op.derivative
         if isinstance(derivative, OfBodies):
@@ -140,6 +154,8 @@ class Forward(Trace):
         self.check()
         mine = [type(a) is Traced and a.trace is self for a in args]
         primals = [a.primal if m else a for a, m in zip(args, mine, strict=True)]
+        if self.is_paused:
+            mine = [False for _ in args]
         values, slopes = rule.jvp(primals, [a.mark if m else None for a, m in zip(args, mine, strict=True)])
         self.known(rule.name, [*values, *slopes])
         return [v if t is None else Traced(self, v, t) for v, t in zip(values, slopes, strict=True)]
@@ -190,6 +206,8 @@ class Reverse(Trace):
         for i, a in enumerate(args):
             if type(a) is Traced and a.trace is self:
                 primals[i], parents[i] = a.primal, (a.mark, a.index)
+        if self.is_paused:
+            return self.autodiff.bind(op, *primals, **params)
         derivative = op.derivative
         if isinstance(derivative, OfBodies):
             moving = frozenset(n for n, each in enumerate(parents) if each is not None)
@@ -213,6 +231,8 @@ class Reverse(Trace):
         primals = tuple([a.primal if m else a for a, m in zip(args, mine, strict=True)])
         found = rule.linearize(primals)
         self.known(rule.name, found[0])
+        if self.is_paused:
+            return [*found[0]]
         parents = tuple([(a.mark, a.index) if m else None for a, m in zip(args, mine, strict=True)])
         return [*self._joint(rule.name, primals, parents, found)]
 

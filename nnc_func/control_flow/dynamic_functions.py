@@ -46,7 +46,8 @@ class DynamicFunction:
     ----------
     function
         Takes tensors of the stack, one for each value of the callback, and returns one, or a tuple or list of them.
-        What it reads from around it, variables of the stack among it, counts as constant.
+        It may ask for gradients with respect to them. What it reads from around it, variables of the stack among it,
+        counts as constant.
     stack
         The dynamic stack.
     values
@@ -196,7 +197,7 @@ class Derived:
 
     def _pulled(self, xs: Sequence[Tensor], gs: Sequence[Tensor]) -> list[Any]:
         """Cotangents, None where there is none; as any gradients of values they are values in turn."""
-        given = [self._moving(x) for x in xs]
+        given = [_moving(self.stack, x) for x in xs]
         moving = [x for x in given if _is_smooth(x)]
         pairs = [(y, g) for y, g in zip(self._values(given), gs, strict=True) if y is not None and _is_smooth(y)]
         found = iter(self.stack.gradients([y for y, _ in pairs], moving, cotangents=[g for _, g in pairs]))
@@ -204,20 +205,14 @@ class Derived:
 
     def _pushed(self, xs: Sequence[Tensor], ts: Sequence[Tensor]) -> list[Any]:
         """Tangents: gradients are linear in cotangents, so that their gradients by these are tangents."""
-        given = [self._moving(x) for x in xs]
+        given = [_moving(self.stack, x) for x in xs]
         pairs = [(x, t) for x, t in zip(given, ts, strict=True) if _is_smooth(x)]
         values = self._values(given)
         ys = [y for y in values if y is not None and _is_smooth(y)]
-        weights = [self._moving(self.stack.asarray(np.zeros(y.shape, y.dtype))) for y in ys]
+        weights = [_moving(self.stack, self.stack.asarray(np.zeros(y.shape, y.dtype))) for y in ys]
         back = self.stack.gradients(ys, [x for x, _ in pairs], cotangents=weights)
         found = iter(self.stack.gradients(back, weights, cotangents=[t for _, t in pairs]))
         return [next(found) if y is not None and _is_smooth(y) else None for y in values]
-
-    def _moving(self, x: Tensor) -> Tensor:
-        """A value that takes gradients, unless it is of integers."""
-        if not _is_smooth(x) or type(x.value) is Recorded:
-            return x
-        return Tensor(self.stack, self.stack.engine.recording.leaf(x.value))
 
     def _values(self, tensors: Sequence[Tensor]) -> list[Any]:
         return listed(self.stack, self.of.function(*tensors))
@@ -233,9 +228,17 @@ def _run(stack: Any, function: Callable[..., Any], arrays: Sequence[Any]) -> lis
     """The results of a function of tensors, in a context of its own: nothing is traced there, and all is recorded."""
 
     def run() -> list[Any]:
-        return [None if y is None else y.numpy() for y in listed(stack, function(*map(stack.asarray, arrays)))]
+        given = [_moving(stack, stack.asarray(each)) for each in arrays]
+        return [None if y is None else y.numpy() for y in listed(stack, function(*given))]
 
     return Context().run(run)
+
+
+def _moving(stack: Any, x: Tensor) -> Tensor:
+    """A value that takes gradients, unless it is of integers."""
+    if not _is_smooth(x) or type(x.value) is Recorded:
+        return x
+    return Tensor(stack, stack.engine.recording.leaf(x.value))
 
 
 def _is_smooth(x: Tensor) -> bool:

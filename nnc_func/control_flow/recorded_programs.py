@@ -98,7 +98,10 @@ def recorded_program(
         found = traced(stack, flat, avals, whole=True, effects=True, asks=True)
     except NncError:  # which is raised again, if it is one, where the operators are recorded
         return None
-    captured = [x.node.data if isinstance(x, Value) and x.node.op is CONSTANT else x for x in found.captured]
+    captured = [
+        x.node.data if isinstance(x, Value) and type(x) is not Recorded and x.node.op is CONSTANT else x
+        for x in found.captured
+    ]  # fmt: skip
     if found.has_effects or any(isinstance(x, Value) or hasattr(x, "primal") for x in captured):
         return None
     flowing = [*moving, *_variables(captured, len(avals))]

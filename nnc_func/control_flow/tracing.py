@@ -32,6 +32,7 @@ from nnc_func.graph.bodies import abstract, literal
 from nnc_func.graph.leaves import Variable, without_updates
 from nnc_func.graph.node import Value
 from nnc_func.graph.operator import NUMBERS
+from nnc_func.graph.ops import CATALOGUE
 from nnc_func.graph.ops.custom import custom
 from nnc_func.graph.ops.effects import TOKEN
 from nnc_func.graph.ops.passes import in_passes
@@ -228,6 +229,8 @@ class Scope(Trace):
     def bind(self, op: Op, args: tuple[Any, ...], params: Any) -> Any:
         """The operator within the function."""
         self.check()
+        if self.is_paused and op is not STOP:
+            args = self._constant(args)
         token = scopes.set(None)
         try:
             bind = self.autodiff.bind if args else self.stack.graph.bind  # what has no operands is a node, too
@@ -238,6 +241,15 @@ class Scope(Trace):
             return tuple([Traced(self, value, None) for value in found])
         return Traced(self, found, None)
 
+    def _constant(self, args: Sequence[Any]) -> tuple[Any, ...]:
+        """Operands through which no gradient flows."""
+        return tuple([
+            self.bind(STOP, (x,), {})
+            if isinstance(x, (Traced, Value, Variable)) and kind_of(aval_of(self.stack, x).dtype) in "fc"
+            else x
+            for x in args
+        ])  # fmt: skip
+
     def _all_inside(self, op: Op, args: tuple[Any, ...]) -> list[Any]:
         try:
             return [*map(self.inside, args)]
@@ -247,9 +259,12 @@ class Scope(Trace):
     def call(self, rule: Any, args: Sequence[Any]) -> list[Any]:
         """A function with a derivative of its own, within the function."""
         self.check()
+        if self.is_paused:
+            args = self._constant(args)
         return applied_rule(self.stack, rule, args)
 
 
+STOP = CATALOGUE["stop_gradient"]
 OUTSIDE = (
     "a loop whose carries grow, or what has as many elements as a mask has that are true: dynamic=True computes how "
     "often, and how large, at once; here that is not known yet. Compute it outside of jit and compiled graphs, or say "

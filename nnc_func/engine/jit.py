@@ -15,7 +15,7 @@ import numpy as np
 from attrs import define, frozen
 
 from nnc_func.engine.compile_stats import plans
-from nnc_func.engine.dynamic.records import meet, meeting, takes_gradients
+from nnc_func.engine.dynamic.records import Recorded, meet, meeting, takes_gradients
 from nnc_func.engine.effects import innermost, recorder, recording
 from nnc_func.engine.methods import Bound, unwritten
 from nnc_func.engine.reading import substituted
@@ -156,7 +156,9 @@ class Jitted:
         self._lock = RLock()
         self._recording: Any = getattr(getattr(stack, "engine", None), "recording", None)
         self._memo: Any = getattr(getattr(stack, "engine", None), "memo", None)
-        self._called_for = set[Any]()  # signatures of which a dynamic stack records what is computed
+        # signatures with which it reads variables, or closes over what was made of them (True): a dynamic stack records
+        # the first, and what it closes over may be another value the next time
+        self._called_for = dict[Any, bool]()
         self._records = dict[Any, Any]()  # signatures to programs that it records, False where there is none
         self._positions, self._names = _named(f, static)
         self._donated = _named(f, donate)
@@ -242,17 +244,19 @@ class Jitted:
             tensors.append(owned(self.stack.device, concrete) if at in donated and type(leaf) is Tensor else concrete)
             signature.append(self.stack.device.aval(concrete))
         key = (structure.signature, tuple(signature), statics, exact(tuple(v for _, v in statics)))
-        if records and key in self._called_for:
+        closes = self._called_for.get(key)
+        if closes or (records and closes is not None):
             return None
         found = self._remembered(key)
         if found is None:
             with meeting() as met:
                 found = self._trace(args, keywords, leaves, structure, donated)
-            if found is not None and records and met:
+            if found is not None and met:
                 if len(self._called_for) >= KEPT:
                     self._called_for.clear()
-                self._called_for.add(key)
-                return None
+                closes = self._called_for[key] = any(type(x) is Recorded for x in met)
+                if records or closes:
+                    return None
             if found is None:  # it closes over what another transformation traces, or over an unbound tensor
                 return None
             found = self._remembered(key, Known(key, *found))

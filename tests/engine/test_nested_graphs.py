@@ -228,6 +228,21 @@ def test_rows_and_several_results() -> None:
     np.testing.assert_allclose(LAZY.hessian(f)(XS[0]).numpy(), 18 * np.eye(3), atol=1e-12)
 
 
+@pytest.mark.parametrize("stack", [LAZY, EAGER, DYNAMIC])
+def test_it_asks_for_gradients_with_respect_to_its_arguments(stack: Any) -> None:
+    def scaled(x: Any) -> Any:
+        (slope,) = DYNAMIC.gradients([(x**3).sum()], [x])
+        return slope * x
+
+    def f(x: Any) -> Any:
+        function = nnc.DynamicFunction(scaled, DYNAMIC)
+        return stack.ops.callback(x, function=function, shapes=(x.shape,), dtypes=("float64",), pure=True)[0].sum()
+
+    np.testing.assert_allclose(f(stack.asarray(B)).numpy(), 3 * np.sum(B**3))
+    np.testing.assert_allclose(stack.grad(f)(B).numpy(), 9 * B**2)
+    np.testing.assert_allclose(stack.hessian(f)(B).numpy(), np.diag(18 * B), atol=1e-12)
+
+
 def test_what_is_wrong_is_told() -> None:
     def f(function: Any, **how: Any) -> Any:
         given = {"function": function, "shapes": ((3,),), "dtypes": ("float64",), "pure": True, **how}

@@ -26,7 +26,7 @@ class Live:
     saved
         Of all these values those that no tensor holds, and constants among the operands: kept for gradients.
     bytes
-        What these take; a view counts as what it shows.
+        What these take. A view counts by its own elements, whether or not what it is a view of is kept, too.
     evicted
         Of the values that no tensor holds those that a limit has evicted: they take no bytes, and are not among the
         saved ones.

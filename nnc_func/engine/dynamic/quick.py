@@ -6,9 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 from nnc_func.device.shared.dispatch import Dispatch
-from nnc_func.engine.dynamic.records import Recorded, Recording, paused_here
+from nnc_func.engine.dynamic.records import Recorded, Recording
 from nnc_func.facets.dims import Compound, Dim, mentions_unknown
 from nnc_func.graph.leaves import Variable, are_places
+from nnc_func.graph.pauses import paused_here
 from nnc_func.graph.tensors.tensor import Tensor
 from nnc_func.op import Op
 

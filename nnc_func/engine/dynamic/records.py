@@ -18,7 +18,7 @@ import itertools
 import threading
 from collections import deque
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from contextvars import ContextVar
 from operator import attrgetter
 from typing import Any
@@ -30,15 +30,13 @@ from nnc_func.graph.leaves import Variable
 from nnc_func.graph.node import Node, Value
 from nnc_func.graph.ops.silent_bodies import only_asks
 from nnc_func.graph.origin import Origin, attributed, origin
+from nnc_func.graph.pauses import paused, paused_here
 from nnc_func.layer import find
 from nnc_func.op import Op
 
 _serials = itertools.count()
-_paused: ContextVar[tuple[Any, ...]] = ContextVar("paused", default=())
 _met: ContextVar[list[Any] | None] = ContextVar("met", default=None)
 _blank = object.__new__
-paused_here = _paused.get
-"""The recordings that record nothing in this thread now."""
 next_serial = _serials.__next__
 """Counts what is applied, where what is recorded of it is made later."""
 
@@ -163,7 +161,7 @@ class Recording:
     @property
     def is_on(self) -> bool:
         """Whether operators are recorded in this thread now."""
-        return self not in _paused.get()
+        return self not in paused_here()
 
     def smooth(self, array: Any) -> bool:
         """Whether a gradient may flow to an array of its dtype."""
@@ -404,35 +402,6 @@ def _happens(application: Any) -> bool:
 # --- in threads, and in traces ----------------------------------------------------------------------------
 
 
-class Pause:
-    """While it is open nothing is recorded there in this thread; it may be opened again, and within itself.
-
-    Examples
-    --------
-    >>> import nnc_func as nnc
-    >>> stack = nnc.dynamic()
-    >>> outer, inner = stack.no_grad(), stack.no_grad()
-    >>> outer.__enter__(), inner.__enter__(), outer.__exit__(), stack.engine.recording.is_on
-    (None, None, None, False)
-    >>> inner.__exit__(), stack.engine.recording.is_on
-    (None, True)
-    """
-
-    __slots__ = ("_recording",)
-
-    def __init__(self, recording: Recording | None) -> None:
-        self._recording = recording
-
-    def __enter__(self) -> None:
-        _paused.set((*_paused.get(), self._recording))
-
-    def __exit__(self, *error: object) -> None:
-        left = [*_paused.get()]
-        with suppress(ValueError):  # a generator that is closed in another thread has left nothing open there
-            left.remove(self._recording)
-        _paused.set(tuple(left))
-
-
 @contextmanager
 def as_it_was(recording: Recording, is_on: bool) -> Iterator[None]:
     """While it is open operators are recorded there in this thread, or are not, as when they were applied.
@@ -445,17 +414,17 @@ def as_it_was(recording: Recording, is_on: bool) -> Iterator[None]:
     ...     stack.engine.recording.is_on
     True
     """
-    others = [each for each in _paused.get() if each is not recording]
-    mark = _paused.set(tuple(others) if is_on else (*others, recording))
+    others = [each for each in paused_here() if each is not recording]
+    mark = paused.set(tuple(others) if is_on else (*others, recording))
     try:
         yield
     finally:
-        _paused.reset(mark)
+        paused.reset(mark)
 
 
 @contextmanager
 def meeting() -> Iterator[list[Any]]:
-    """While it is open, what takes gradients and becomes part of a graph that is being built is noted."""
+    """While it is open, what takes gradients or was recorded is noted where it becomes part of a graph."""
     found: list[Any] = []
     mark = _met.set(found)
     try:
@@ -465,9 +434,9 @@ def meeting() -> Iterator[list[Any]]:
 
 
 def meet(value: Any) -> None:
-    """Note a value that becomes part of a graph, if it takes gradients."""
+    """Note a value that becomes part of a graph, if it takes gradients, or was made of variables."""
     found = _met.get()
-    if found is not None and _is_smooth(value):
+    if found is not None and (type(value) is Recorded or _is_smooth(value)):
         found.append(value)
 
 

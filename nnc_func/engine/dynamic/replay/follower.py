@@ -8,13 +8,14 @@ from typing import Any
 
 from nnc_func.body import bodies_of
 from nnc_func.engine.dynamic.paths import above
-from nnc_func.engine.dynamic.records import Record, Recorded, paused_here
+from nnc_func.engine.dynamic.records import Record, Recorded
 from nnc_func.engine.dynamic.replay.computed import in_order
 from nnc_func.engine.dynamic.replay.places import Gradients, Place
 from nnc_func.engine.dynamic.replay.sequence import Sequence
 from nnc_func.engine.dynamic.replay.written import Written
 from nnc_func.graph.leaves import Variable, are_places, owned
 from nnc_func.graph.origin import origin
+from nnc_func.graph.pauses import paused_here
 from nnc_func.graph.tensors.promise import Promise
 from nnc_func.graph.tensors.tensor import Tensor
 
