@@ -467,11 +467,12 @@ def meeting() -> Iterator[list[Any]]:
 def meet(value: Any) -> None:
     """Note a value that becomes part of a graph, if it takes gradients."""
     found = _met.get()
-    if found is not None and _is_smooth(value):
+    if found is not None and is_smooth_value(value):
         found.append(value)
 
 
-def _is_smooth(value: Any) -> bool:
+def is_smooth_value(value: Any) -> bool:
+    """Whether what a tensor holds is a variable, or recorded, and a gradient may flow to it."""
     return (type(value) is Recorded or type(value) is Variable) and kind_of(value.dtype) in "fc"
 
 
@@ -487,4 +488,4 @@ def takes_gradients(tensor: Any) -> bool:
     >>> takes_gradients(stack.variable("x", 1.0) > 2)
     False
     """
-    return _is_smooth(getattr(tensor, "value", None))
+    return is_smooth_value(getattr(tensor, "value", None))
