@@ -126,8 +126,10 @@ class GrowingLoop:
         if any(traced):
             return self.stack.autodiff.call(rule, args), rule.dims
         recording = getattr(self.stack.engine, "recording", None)
-        if recording is not None and recording.is_on and any(map(is_smooth_value, args)):
-            return self.recorded(args)
+        if recording is not None and recording.is_on:
+            known = [recording.known(x, *self._forced([x])) if recording.noted(x) else x for x in args]
+            if any(map(is_smooth_value, known)):
+                return self.recorded(known)
         return rule.value(args), rule.dims
 
     def within(self, around: Mapping[str, int]) -> GrowingLoop:
@@ -158,13 +160,15 @@ class GrowingLoop:
 
     def computed(self, args: Sequence[Any]) -> tuple[list[Any], Dims]:
         """As `run`, of values that are under no transformation."""
-        engine = self.stack.engine
-        try:
-            arrays = engine.force([*args])
-        except UnboundError as error:
-            raise UnboundError(f"{OUTSIDE} ({error})") from None
+        engine, arrays = self.stack.engine, self._forced(args)
         step = steps_of(engine, self.body, self.avals, self._appended()).times()
         return self._gone_through(arrays, step, engine.device.bind, lambda x, row: x[row, ...])
+
+    def _forced(self, args: Sequence[Any]) -> list[Any]:
+        try:
+            return self.stack.engine.force([*args])  # type: ignore[no-any-return]
+        except UnboundError as error:
+            raise UnboundError(f"{OUTSIDE} ({error})") from None
 
     def recorded(self, args: Sequence[Any]) -> tuple[list[Any], Dims]:
         """As `run`, of values of a dynamic stack: each operator is recorded, as in a loop of Python's."""
