@@ -31,7 +31,7 @@ from nnc_func.facets.dtypes import kind_of
 from nnc_func.graph.bodies import abstract
 from nnc_func.graph.graph import ComputationGraph
 from nnc_func.graph.leaves import CONSTANT, INPUT, Variable
-from nnc_func.graph.node import Value, topological
+from nnc_func.graph.node import Node, Result, Value, topological
 from nnc_func.graph.ops import CATALOGUE
 from nnc_func.graph.tensors.tensor import Tensor, listed
 from nnc_func.layer import evolved
@@ -143,6 +143,8 @@ def _recorded(stack: Any, tensor: Any, what: str) -> Any:
     value = stack.carrier(tensor)
     if type(value) is Variable:
         value = stack.engine.recording.of(value)
+    elif type(value) is Node or type(value) is Result:
+        value = stack.engine.recording.known(value)
     if type(value) is Recorded and kind_of(value.dtype) in "fc":
         return value
     if type(value) is not Recorded and tensor.stack is not stack and tensor.stack != stack:
@@ -152,8 +154,8 @@ def _recorded(stack: Any, tensor: Any, what: str) -> Any:
         )
     if isinstance(value, Value) and type(value) is not Recorded and not isinstance(value, Traced):
         raise DerivativeError(
-            f"the {what} {tensor.aval!r} is a value of a graph, made of an input, or by a loop or a branch with an "
-            "effect, of which nothing is recorded: use stack.grad, stack.vjp or stack.jvp there"
+            f"the {what} {tensor.aval!r} is a value of a graph, made of an input, or by an effect with a token of its "
+            "own (after=), of which nothing is recorded: use stack.grad, stack.vjp or stack.jvp there"
         )
     if isinstance(value, Traced) or hasattr(value, "primal"):
         raise DerivativeError(

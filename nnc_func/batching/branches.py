@@ -21,6 +21,7 @@ from nnc_func.facets.batching import Application, Same
 from nnc_func.facets.dims import known
 from nnc_func.facets.dtypes import kind_of
 from nnc_func.graph.ops.bodies import dtypes_in, shapes_in
+from nnc_func.graph.ops.custom import BACKWARD_ONLY
 from nnc_func.graph.ops.cut_bodies import zeros
 from nnc_func.graph.ops.reduce import sum_
 
@@ -152,9 +153,12 @@ def custom_of_batches(call: Application) -> Any:
     def of(each: Body, more: Sequence[Aval], have: Sequence[bool]) -> BatchedBody:
         return call.bodies.of(each, [*avals, *more], [*own, *have], call.size, range(len(each.results)))  # type: ignore[no-any-return]
 
+    has_tangents = params["pushed"] != BACKWARD_ONLY
     found = [
         of(body, (), ()),
-        of(params["pushed"], [avals[n] for n in reached], [own[n] for n in reached]),
+        of(params["pushed"], [avals[n] for n in reached], [own[n] for n in reached])
+        if has_tangents
+        else BatchedBody(BACKWARD_ONLY, (), ()),
         of(params["pulled"], [results[n] for n in moved], [True for _ in moved]),
     ]
     given = [*results, *(results[n] for n in moved)]
@@ -164,6 +168,8 @@ def custom_of_batches(call: Application) -> Any:
     for each in found:
         made.append(each.with_captured(len(own), before, len(captured) - before - len(each.captured)))
         before += len(each.captured)
+    if not has_tangents:
+        made[1] = BACKWARD_ONLY
     same = [k for k, n in enumerate(reached) if not own[n]]
     pulled, back = _summed(made[2], [count + k for k in same]), tuple([_summed(each, same) for each in made[3:]])
     return call.bind(*call.args, *captured, body=made[0], pushed=made[1], pulled=pulled, back=back)

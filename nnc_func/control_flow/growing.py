@@ -20,10 +20,13 @@ from nnc_func.control_flow.growing_derivative import LISTS, Growing
 from nnc_func.control_flow.row_by_row import row_by_row
 from nnc_func.control_flow.tracing import OUTSIDE, Extents, TracedBody, depth
 from nnc_func.control_flow.waiting_derivatives import run_at_once
+from nnc_func.engine.dynamic.records import is_smooth_value
+from nnc_func.engine.growing.graphs import Run
 from nnc_func.engine.growing.step import Appended, steps_of
 from nnc_func.errors import OperatorError, UnboundError
 from nnc_func.facets.dims import Dim, substitute
 from nnc_func.facets.shapes import normalise_axis
+from nnc_func.graph.leaves import Variable
 from nnc_func.graph.ops.create import full
 from nnc_func.graph.ops.cut_bodies import avals_in
 from nnc_func.graph.ops.move import concat
@@ -120,8 +123,14 @@ class GrowingLoop:
             return later, None
         traced = [type(a) is Traced for a in args]
         rule = Growing(self, traced)
-        found = self.stack.autodiff.call(rule, args) if any(traced) else rule.value(args)
-        return found, rule.dims
+        if any(traced):
+            return self.stack.autodiff.call(rule, args), rule.dims
+        recording = getattr(self.stack.engine, "recording", None)
+        if recording is not None and recording.is_on:
+            known = [recording.known(x, *self._forced([x])) if recording.noted(x) else x for x in args]
+            if any(map(is_smooth_value, known)):
+                return self.recorded(known)
+        return rule.value(args), rule.dims
 
     def within(self, around: Mapping[str, int]) -> GrowingLoop:
         """It where these extents are known."""
@@ -151,23 +160,51 @@ class GrowingLoop:
 
     def computed(self, args: Sequence[Any]) -> tuple[list[Any], Dims]:
         """As `run`, of values that are under no transformation."""
-        engine = self.stack.engine
+        engine, arrays = self.stack.engine, self._forced(args)
+        step = steps_of(engine, self.body, self.avals, self._appended()).times()
+        return self._gone_through(arrays, step, engine.device.bind, lambda x, row: x[row, ...])
+
+    def _forced(self, args: Sequence[Any]) -> list[Any]:
         try:
-            arrays = engine.force([*args])
+            return self.stack.engine.force([*args])  # type: ignore[no-any-return]
         except UnboundError as error:
             raise UnboundError(f"{OUTSIDE} ({error})") from None
-        first = self.constants + self.carries
-        constants, carry = arrays[: self.constants], arrays[self.constants : first]
-        slices, rows = arrays[first : first + self.slices], arrays[first + self.slices :]
-        step = steps_of(engine, self.body, self.avals, self._appended()).times()
+
+    def recorded(self, args: Sequence[Any]) -> tuple[list[Any], Dims]:
+        """As `run`, of values of a dynamic stack: each operator is recorded, as in a loop of Python's."""
+        stack, engine = self.stack, self.stack.engine
+        given = [engine.reading(x) if type(x) is Variable else x for x in args]
+
+        def row_of(x: Any, row: int) -> Any:
+            return stack.carrier(Tensor(stack, x)[row])
+
+        return self._gone_through(
+            given, steps_of(engine, self.body, self.avals, recorded=True).times(), engine.bind, row_of
+        )
+
+    def _gone_through(
+        self, given: Sequence[Any], step: Run, bind: Callable[..., Any], row_of: Callable[[Any, int], Any]
+    ) -> tuple[list[Any], Dims]:
+        """Its results, and the extents of each time.
+
+        Parameters
+        ----------
+        step
+            Computes the body.
+        bind, row_of
+            Apply an operator, and give a row, of what is given.
+        """
+        first, engine = self.constants + self.carries, self.stack.engine
+        constants, carry = given[: self.constants], given[self.constants : first]
+        slices, rows = given[first : first + self.slices], given[first + self.slices :]
         count, told, t = self._count(slices), Dims(), 0
         stacked, made = list[list[Any]](), list[list[Any]]()
         host = engine.device.to_numpy
-        while (count is None or t < count) and not (self.conditional and not bool(host(carry[0]))):
+        while (count is None or t < count) and not (self.conditional and not bool(host(engine.force(carry[:1])[0]))):
             row = t if count is None or not self.reverse else count - 1 - t
             dims = self._dims(carry) if self.dims is None else self.dims[row]
-            given = [*constants, *carry, *[x[row, ...] for x in slices], *rows[row * self.rows : (row + 1) * self.rows]]
-            after = step(given, dims)
+            cut = [row_of(x, row) for x in slices]
+            after = step([*constants, *carry, *cut, *rows[row * self.rows : (row + 1) * self.rows]], dims)
             carry, t = after[: self.carries], t + 1
             stacked.append(after[self.carries : self.carries + self.stacked])
             made.append(after[self.carries + self.stacked :])
@@ -175,7 +212,6 @@ class GrowingLoop:
         if self.reverse:
             for each in (stacked, made, told):
                 each.reverse()
-        bind = engine.device.bind  # of arrays, or of a stack's tensors
         columns = [self._column(bind, [each[n] for each in stacked], n) for n in range(self.stacked)]
         last = [bind(cast, x, dtype=self.avals[self.constants + n].dtype) for n, x in enumerate(carry)]  # copies
         return [*last, *columns, *(x for each in made for x in each)], told

@@ -12,6 +12,7 @@ from typing import Any
 
 from attrs import frozen
 
+from nnc_func.autodiff.traced import KEPT_OUT
 from nnc_func.aval import Aval
 from nnc_func.body import Application, Body
 from nnc_func.body_builder import BodyBuilder
@@ -22,7 +23,7 @@ from nnc_func.errors import DerivativeError, NncError
 from nnc_func.facets.dtypes import kind_of
 from nnc_func.graph.leaves import CONSTANT, Variable
 from nnc_func.graph.node import Value
-from nnc_func.graph.ops.custom import custom
+from nnc_func.graph.ops.custom import BACKWARD_ONLY, custom
 from nnc_func.graph.ops.cut_bodies import zeros
 from nnc_func.graph.ops.passes import in_passes
 from nnc_func.graph.tensors.tensor import Tensor
@@ -106,21 +107,24 @@ def recorded_program(
         return None
     flowing = [*moving, *_variables(captured, len(avals))]
     made = _parted(stack, found.body, found.parameters, tuple(flowing), len(found.avals), name)
-    if made is None:
+    if made is None or isinstance(made, str):
         return None
     program, params, more = made
     return RecordedProgram(program, (*captured, *more), params, structures[0], len(found.avals))
 
 
-def recorded_application(stack: Any, op: Op, carriers: Sequence[Any], params: dict[str, Any]) -> Sequence[Any] | None:
-    """The results of a loop or a branch with effects, as one program of a dynamic stack; None where it cannot be one.
+def recorded_application(
+    stack: Any, op: Op, carriers: Sequence[Any], params: dict[str, Any]
+) -> tuple[Any, ...] | str | None:
+    """The results of a loop or a branch with effects, as one program of a dynamic stack.
 
-    What its derivative reads is kept, so that no effect happens again.
+    What its derivative reads is kept, so that no effect happens again. None where no gradient flows; where there is no
+    derivative, why.
     """
     recording = stack.engine.recording
     given = [recording.of(x) if type(x) is Variable else x for x in carriers]
     moving = tuple([n for n, x in enumerate(given) if type(x) is Recorded and kind_of(x.dtype) in "fc"])
-    if not moving or any(isinstance(x, Value) and type(x) is not Recorded for x in given):
+    if not moving:
         return None
     avals = tuple([aval_of(stack, x) for x in given])
     count = len(stack.shape.infer(op, avals, op.canonical(params)))
@@ -128,18 +132,18 @@ def recorded_application(stack: Any, op: Op, carriers: Sequence[Any], params: di
         len(avals), [Application(op, tuple(range(len(avals))), params, count)], range(len(avals), len(avals) + count)
     )
     made = _parted(stack, body, avals, moving, count, op.name)
-    if made is None:
-        return None
+    if made is None or isinstance(made, str):
+        return made
     program, its, more = made
-    return RecordedProgram(program, more, its, ONE_LEAF, count).results(stack, given)
+    return tuple(RecordedProgram(program, more, its, ONE_LEAF, count).results(stack, given))
 
 
 def _parted(
     stack: Any, body: Body, avals: tuple[Aval, ...], moving: tuple[int, ...], count: int, name: str
-) -> tuple[Any, dict[str, Any], tuple[Any, ...]] | None:
+) -> tuple[Any, dict[str, Any], tuple[Any, ...]] | str | None:
     """The program of the forward pass of a body, the parameters of `custom`, and arrays that are further operands.
 
-    None where it has no derivative. The engine remembers it.
+    None where nothing flows; where it has no derivative, why. The engine remembers it.
     """
     known, key = stack.engine.commands, (body, avals, moving, count, name)
     found: Any = known.get(key, known)
@@ -152,11 +156,11 @@ def _parted(
 
 def _made(
     stack: Any, body: Body, avals: tuple[Aval, ...], moving: tuple[int, ...], count: int, name: str
-) -> tuple[Any, dict[str, Any], tuple[Any, ...]] | None:
+) -> tuple[Any, dict[str, Any], tuple[Any, ...]] | str | None:
     try:
         params, more = _derived(stack, body, avals, moving, count)
-    except DerivativeError:
-        return None
+    except DerivativeError as error:
+        return str(error).removesuffix(KEPT_OUT)
     if not params["moved"]:
         return None
     inputs = [stack.symbol.input(f"operand {n}", a) for n, a in enumerate([*avals, *map(stack.device.aval, more)])]
@@ -174,11 +178,14 @@ def _derived(
     """The parameters of `custom`, and arrays that are further operands."""
     derive, reached = stack.autodiff.bodies, tuple(sorted(moving))
     pull = derive.cotangent(body, avals, frozenset(moving))
-    push = derive.tangent(body, avals, frozenset(moving))
+    try:
+        push = derive.tangent(body, avals, frozenset(moving))
+    except DerivativeError:  # something in it has none, which is said where one is asked for
+        push = None
     moved = tuple([n for n in range(count) if pull.moved[n]])
-    if push.moved != pull.moved:
+    if push is not None and push.moved != pull.moved:
         raise DerivativeError("tangents and cotangents flow through different results")
-    more = (*pull.captured, *push.captured)
+    more = pull.captured if push is None else (*pull.captured, *push.captured)
 
     def whole(body: Body, flowing: int, first: int, its: int) -> tuple[BodyBuilder, list[int], list[int]]:
         """A body of all operands, then of what flows; and its values."""
@@ -187,8 +194,10 @@ def _derived(
         given = builder.parameters(flowing)
         return builder, builder.include(body, [*operands, *given, *captured[first : first + its]]), operands
 
-    builder, values, _ = whole(push.body, len(reached), len(pull.captured), len(push.captured))
-    pushed = builder.built([values[n] for n in push.body.results])
+    pushed = BACKWARD_ONLY
+    if push is not None:
+        builder, values, _ = whole(push.body, len(reached), len(pull.captured), len(push.captured))
+        pushed = builder.built([values[n] for n in push.body.results])
     builder, values, _ = whole(pull.body, len(moved), 0, len(pull.captured))
     results = [values[n] for n in pull.body.results]
     cotangents = iter(results[count:])

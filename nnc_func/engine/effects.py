@@ -6,15 +6,15 @@ the last one is a root of the graph. Outside of a trace an effect happens at onc
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from typing import Any
 
 from nnc_func.body import is_pure
-from nnc_func.engine.dynamic.records import Recorded
+from nnc_func.engine.dynamic.records import Recorded, by_programs
 from nnc_func.errors import GraphError
-from nnc_func.graph.leaves import CONSTANT, HELD, INPUT, LEAVES, places
+from nnc_func.graph.leaves import CONSTANT, HELD, INPUT, LEAVES, VARIABLE, Variable, places
 from nnc_func.graph.node import Value, topological
 from nnc_func.graph.ops import effects as operators
 from nnc_func.graph.origin import describe
@@ -164,12 +164,9 @@ def applied_with_effects(stack: Any, op: Op, args: tuple[Any, ...], params: dict
     Its derivative then reads what was computed, so that no effect happens again.
     """
     recording = getattr(stack.engine, "recording", None)
-    if recording is not None and recording.is_on and recorder(stack) is None:
-        given = [_before(stack, a) for a in args]
-        if not any(hasattr(x, "primal") for x in given):
-            made = stack.recorded_application(op, given, params)
-            if made is not None:
-                return tuple([Tensor(stack, each) for each in made])
+    if recording is not None and recording.is_on and recorder(stack) is None and _are_recorded(args):
+        with by_programs(recording, stack.recorded_application):
+            return stack.applied(op, tuple([_before(stack, a) for a in args]), params)  # type: ignore[no-any-return]
     found: tuple[Tensor, ...] = stack.applied(op, args, params)
     if recorder(stack) is None and not _inputs(args):
         values = [each for each in map(_carrier, found) if isinstance(each, Value)]
@@ -180,11 +177,22 @@ def applied_with_effects(stack: Any, op: Op, args: tuple[Any, ...], params: dict
     return found
 
 
+def _are_recorded(args: Sequence[Any]) -> bool:
+    """Whether a dynamic stack has recorded one of them, and knows all of the others."""
+    carriers = [*map(_carrier, args)]
+    nodes = [each for each in carriers if isinstance(each, Value) and type(each) is not Recorded]
+    return any(type(each) in (Recorded, Variable) for each in carriers) and all(map(_is_known, nodes))
+
+
+def _is_known(value: Value) -> bool:
+    return value.node.op in (CONSTANT, HELD, VARIABLE, operators.token)
+
+
 def _before(stack: Any, arg: Any) -> Any:
-    """A carrier; an array for the token before all effects, which needs no graph."""
-    value = stack.carrier(arg)
-    is_first = isinstance(value, Value) and not hasattr(value, "array") and value.node.op is operators.token
-    return stack.carrier(stack.bind(operators.token)) if is_first else value
+    """What stands for it; an array for the token before all effects, which needs no graph."""
+    value = arg.value if isinstance(arg, Tensor) else arg
+    is_first = isinstance(value, Value) and type(value) is not Recorded and value.node.op is operators.token
+    return stack.bind(operators.token) if is_first else arg
 
 
 def _settle(stack: Any, node: Any) -> None:

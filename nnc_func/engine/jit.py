@@ -15,7 +15,7 @@ import numpy as np
 from attrs import define, frozen
 
 from nnc_func.engine.compile_stats import plans
-from nnc_func.engine.dynamic.records import Recorded, meet, meeting, takes_gradients
+from nnc_func.engine.dynamic.records import Recorded, is_smooth_value, meet, meeting, takes_gradients
 from nnc_func.engine.effects import innermost, recorder, recording
 from nnc_func.engine.methods import Bound, unwritten
 from nnc_func.engine.reading import substituted
@@ -233,7 +233,7 @@ class Jitted:
             if _is_static(leaf):
                 signature.append((leaf, exact(leaf)))
                 continue
-            if records and takes_gradients(leaf):
+            if records and (takes_gradients(leaf) or self._recording.noted(getattr(leaf, "value", None))):
                 return None
             try:
                 concrete = self.stack.concrete(leaf)
@@ -279,10 +279,12 @@ class Jitted:
             array = self.stack.concrete(leaf)
             if array is None:
                 return None
-            takes = takes_gradients(leaf)
+            carrier = self.stack.carrier(leaf) if takes_gradients(leaf) else getattr(leaf, "value", array)
+            carrier = recording.known(carrier, array) if recording.noted(carrier) else carrier
+            takes = is_smooth_value(carrier)
             if takes:
                 moving.append(len(carriers))
-            carriers.append(self.stack.value_of(self.stack.carrier(leaf)) if takes else array)
+            carriers.append(self.stack.value_of(carrier) if takes else array)
             signature.append((self.stack.device.aval(array), takes))
         key = (structure.signature, tuple(signature), statics, exact(tuple(v for _, v in statics)))
         known: Any = self._records.get(key)

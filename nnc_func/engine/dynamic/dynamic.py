@@ -8,19 +8,21 @@ from weakref import WeakValueDictionary
 
 from attrs import Factory, field
 
+from nnc_func.body import bodies_of, is_pure
 from nnc_func.device.shared.dispatch import Dispatch
 from nnc_func.device.shared.queries import machine_of
 from nnc_func.engine import settings
 from nnc_func.engine.dynamic.quick import mentions, short_way
-from nnc_func.engine.dynamic.records import Recorded, Recording, meet
+from nnc_func.engine.dynamic.records import Recorded, Recording, meet, out_of_reach, program_of
 from nnc_func.engine.eager_dispatch import changes_nodes, eager_dispatch
 from nnc_func.engine.lazy import Lazy
 from nnc_func.engine.running.arenas import Arenas
 from nnc_func.errors import NncError
 from nnc_func.facets.dims import Dim
 from nnc_func.facets.places import Place
-from nnc_func.graph.leaves import CONSTANT, VARIABLE, Variable, are_places, owned
+from nnc_func.graph.leaves import CONSTANT, HELD, VARIABLE, Variable, are_places, owned
 from nnc_func.graph.node import Node, Result
+from nnc_func.graph.ops.silent_bodies import only_asks
 from nnc_func.graph.origin import describe, origin
 from nnc_func.layer import changes, layer, opens
 from nnc_func.layer_protocols import GraphSignature, ShapeSignature
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
 
 A = TypeVar("A")
 UNBOUND = frozenset((Node, Result, Dim))
-KNOWN = frozenset((VARIABLE, CONSTANT))  # leaves that have a value
+KNOWN = frozenset((VARIABLE, CONSTANT, HELD))  # leaves that have a value
 
 # Functors are applicative: what equal recipes record is one graph, for as long as a stack of that recipe lives.
 _recordings: WeakValueDictionary[Any, Recording] = WeakValueDictionary()
@@ -246,15 +248,18 @@ def _bound_to(engine: Any) -> Callable[..., Any]:
     recording, compute, symbolic, of = engine.recording, engine._compute, engine.graph.bind, _reader_of(engine)
     made, checks = recording.made, engine.check_numerics
 
+    def of_node(value: Any) -> Any:
+        return value.data if value.op is VARIABLE else recording.known(value)
+
     def bind(op: Op, *args: Any, **params: Any) -> Any:
         """The result at once, and recorded where an operand is; a node where an operand is one."""
         arrays, operands, is_recorded = [], [], False
         kept: Any = None  # what is recorded of variables lives as long as this runs
         for a in args:
             kind = type(a)
-            if kind is Node and a.op in KNOWN and not are_places():  # what a body has from around it
-                a = a.data
-                kind = type(a)
+            if (kind is Node or kind is Result) and a.op in KNOWN and not are_places():  # a body has it from around it
+                a = of_node(a)
+                kind, kept = type(a), (kept, a)
             if kind is Variable and not are_places():
                 a = of(a)
                 kind, kept = type(a), (kept, a)
@@ -269,6 +274,14 @@ def _bound_to(engine: Any) -> Callable[..., Any]:
                 operands.append(a)
         if params and op.is_sized and mentions(params):
             return _node(args, op, params)
+        applied, flows = op, is_recorded
+        if is_recorded and op.holds_body and recording.is_on and not is_pure(op, params.items()):
+            answer = _as_program(recording, op, [of_node(a) if type(a) in UNBOUND else a for a in args], params)
+            if type(answer) is tuple:
+                return answer
+            flows = answer is not None
+            if answer and not all(map(only_asks, bodies_of(params.items()))):  # else it may be computed again
+                applied = out_of_reach(op, answer)
         try:
             found = compute(op, tuple(arrays), params)
         except NncError as error:
@@ -278,14 +291,23 @@ def _bound_to(engine: Any) -> Callable[..., Any]:
             raise
         if checks:
             _check(engine, op, found)
-        return made(op, tuple(operands), params, found) if is_recorded else found
+        return made(applied, tuple(operands), params, found) if flows else found
 
     def _node(args: Any, op: Op, params: Any) -> Any:
         for a in args:
             meet(a)
-        return symbolic(op, *args, **params)
+        found = symbolic(op, *args, **params)
+        if recording.is_on and not are_places():
+            recording.note_nodes(op, args, found)
+        return found
 
     return bind
+
+
+def _as_program(recording: Any, op: Op, args: Sequence[Any], params: dict[str, Any]) -> Any:
+    """The results of an application with effects, as one program; None where nothing flows; else why there is none."""
+    apply = program_of(recording)
+    return "" if apply is None else apply(op, args, params)
 
 
 def _check(engine: Any, op: Op, found: Any) -> None:

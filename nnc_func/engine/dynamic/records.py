@@ -17,25 +17,29 @@ from __future__ import annotations
 import itertools
 import threading
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from operator import attrgetter
 from typing import Any
-from weakref import WeakValueDictionary, ref
+from weakref import WeakKeyDictionary, WeakValueDictionary, ref
+
+from attrs import evolve
 
 from nnc_func.body import bodies_of
+from nnc_func.facets.derivatives import Constant, Refusal
 from nnc_func.facets.dtypes import kind_of
-from nnc_func.graph.leaves import Variable
-from nnc_func.graph.node import Node, Value
+from nnc_func.graph.leaves import CONSTANT, HELD, Variable
+from nnc_func.graph.node import Node, Result, Value
 from nnc_func.graph.ops.silent_bodies import only_asks
-from nnc_func.graph.origin import Origin, attributed, origin
+from nnc_func.graph.origin import Origin, attributed, describe, origin
 from nnc_func.graph.pauses import paused, paused_here
 from nnc_func.layer import find
 from nnc_func.op import Op
 
 _serials = itertools.count()
 _met: ContextVar[list[Any] | None] = ContextVar("met", default=None)
+_by_programs: ContextVar[tuple[Any, Any]] = ContextVar("by_programs", default=(None, None))
 _blank = object.__new__
 next_serial = _serials.__next__
 """Counts what is applied, where what is recorded of it is made later."""
@@ -142,8 +146,8 @@ class Recording:
     """
 
     __slots__ = (
-        "__weakref__", "_constants", "_dropped", "_is_busy", "_leaves", "_lock", "_smooth", "aval", "graph", "saved",
-        "table",
+        "__weakref__", "_constants", "_dropped", "_is_busy", "_leaves", "_lock", "_smooth", "_unrecorded", "aval",
+        "graph", "saved", "table",
     )  # fmt: skip
 
     def __init__(self, graph: Any, table: Any, device: Any, saved: Any = None) -> None:
@@ -155,6 +159,7 @@ class Recording:
         self._is_busy = False
         self._smooth: dict[Any, bool] = {}  # by an array's own dtype
         self._constants: WeakValueDictionary[int, Node] = WeakValueDictionary()
+        self._unrecorded: WeakKeyDictionary[Node, tuple[Op, dict[Record, None]]] = WeakKeyDictionary()
 
     # --- what is made -------------------------------------------------------------------------------------
 
@@ -332,6 +337,43 @@ class Recording:
                     else:
                         dropped.append(user)
 
+    # --- what is a graph's ----------------------------------------------------------------------------------
+
+    def note_nodes(self, op: Op, args: Sequence[Any], found: Any) -> None:
+        """Note of nodes that they are made of what is recorded: once they have values, these are no constants."""
+        made_of: dict[Record, None] = {}
+        for a in () if type(op.derivative) is Constant else args:
+            if type(a) is Recorded or type(a) is Variable:
+                recorded: Recorded = self.of(a) if isinstance(a, Variable) else a
+                made_of[recorded.record] = None
+            elif self.noted(a):
+                made_of |= self._unrecorded[a.node][1]
+        each = found[0] if op.multi_result and found else found
+        if made_of and type(each) in (Node, Result):
+            self._unrecorded[each.node] = out_of_reach(op, ONE_OF_A_GRAPH, params={}, multi_result=False), made_of
+
+    def noted(self, value: Any) -> bool:
+        """Whether it is a value of a graph that is made of what is recorded."""
+        return (type(value) is Node or type(value) is Result) and value.node in self._unrecorded
+
+    def known(self, value: Any, array: Any = None) -> Any:
+        """What a value of a graph is to operators once it has a value: an array, or recorded; else itself.
+
+        If it is made of what is recorded, so that a gradient would flow through the graph, that is refused.
+
+        Parameters
+        ----------
+        array
+            Its value, if that was asked for.
+        """
+        node = value.node
+        if node.op is CONSTANT or node.op is HELD:
+            array = node.data[value.index] if node.op is HELD else node.data
+        noted = self._unrecorded.get(node)
+        if array is None or noted is None:
+            return value if array is None else array
+        return self.made_of(noted[0], tuple(noted[1]), {}, array)
+
     # --- as nodes -----------------------------------------------------------------------------------------
 
     def value(self, record: Record) -> Value:
@@ -393,6 +435,19 @@ class Recording:
         return node
 
 
+ONE_OF_A_GRAPH = (
+    "its place is in a graph, by the token that it was given (after=), so that nothing is recorded; leave the token to "
+    "the stack, or use stack.grad"
+)
+
+
+def out_of_reach(op: Op, why: str, **changed: Any) -> Op:
+    """The operator, whose application is recorded, and refuses to be differentiated."""
+    where = describe(origin())
+    refusal = Refusal(f"{why} (applied at {where})" if where else why)
+    return evolve(op, derivative=refusal, effect=True, pure=False, **changed)
+
+
 def _happens(application: Any) -> bool:
     """Whether an application does more than compute, and ask."""
     op, _, params = application
@@ -423,6 +478,28 @@ def as_it_was(recording: Recording, is_on: bool) -> Iterator[None]:
 
 
 @contextmanager
+def by_programs(recording: Recording, apply: Callable[..., Any]) -> Iterator[None]:
+    """While it is open applications with effects are recorded there in this thread as programs.
+
+    Parameters
+    ----------
+    apply
+        ``apply(op, args, params)`` gives a tuple of results; None where no gradient flows; or why there is no program.
+    """
+    mark = _by_programs.set((recording, apply))
+    try:
+        yield
+    finally:
+        _by_programs.reset(mark)
+
+
+def program_of(recording: Recording) -> Any:
+    """What computes an application with effects as one program; None where nothing does."""
+    its, apply = _by_programs.get()
+    return apply if its is recording else None
+
+
+@contextmanager
 def meeting() -> Iterator[list[Any]]:
     """While it is open, what takes gradients or was recorded is noted where it becomes part of a graph."""
     found: list[Any] = []
@@ -436,11 +513,12 @@ def meeting() -> Iterator[list[Any]]:
 def meet(value: Any) -> None:
     """Note a value that becomes part of a graph, if it takes gradients, or was made of variables."""
     found = _met.get()
-    if found is not None and (type(value) is Recorded or _is_smooth(value)):
+    if found is not None and (type(value) is Recorded or is_smooth_value(value)):
         found.append(value)
 
 
-def _is_smooth(value: Any) -> bool:
+def is_smooth_value(value: Any) -> bool:
+    """Whether what a tensor holds is a variable, or recorded, and a gradient may flow to it."""
     return (type(value) is Recorded or type(value) is Variable) and kind_of(value.dtype) in "fc"
 
 
@@ -456,4 +534,4 @@ def takes_gradients(tensor: Any) -> bool:
     >>> takes_gradients(stack.variable("x", 1.0) > 2)
     False
     """
-    return _is_smooth(getattr(tensor, "value", None))
+    return is_smooth_value(getattr(tensor, "value", None))

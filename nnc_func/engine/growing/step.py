@@ -29,7 +29,9 @@ Appended = tuple[int, int, int]
 """A result that begins with a parameter: their numbers, and the axis along which it goes on."""
 
 
-def steps_of(engine: Any, body: Body, avals: Sequence[Aval], appends: Sequence[Appended] = ()) -> Any:
+def steps_of(
+    engine: Any, body: Body, avals: Sequence[Aval], appends: Sequence[Appended] = (), recorded: bool = False
+) -> Any:
     """The body as an engine computes it; the same one for the same body, so that its plans are there.
 
     Parameters
@@ -38,16 +40,18 @@ def steps_of(engine: Any, body: Body, avals: Sequence[Aval], appends: Sequence[A
         Of its parameters, with symbols for extents that differ.
     appends
         Results that may be parameters with something behind them.
+    recorded
+        Whether the engine records the operators one by one, so that gradients of values flow through them.
 
     Returns
     -------
     Of which `times()` gives what computes the body time after time, for one loop.
     """
-    key = ("growing", body, tuple(avals))
+    key = ("growing", body, tuple(avals), recorded)
     known = engine.growing
     found = known.get(key)
     if found is None:
-        made = Planned if plans(engine) else Interpreted
+        made = Recorded if recorded else Planned if plans(engine) else Interpreted
         with engine.symbol.table.walking, uncollected():
             found = known[key] = made(engine, body, avals, appends)
         if len(known) > REMEMBERED:
@@ -128,8 +132,12 @@ class Interpreted(Step):
 
     def __init__(self, engine: Any, body: Body, avals: Sequence[Aval], appends: Sequence[Appended]) -> None:
         super().__init__(engine, body, avals)
-        self._bind = engine.device.bind if hasattr(engine, "passes") else engine.bind
+        self._bind = self._bound()
         self._sized = {id(each.items) for each in body.applications if symbols_of(tuple(v for _, v in each.items))}
+
+    def _bound(self) -> Any:
+        """What applies an operator."""
+        return self.engine.device.bind if hasattr(self.engine, "passes") else self.engine.bind
 
     def times(self) -> Run:
         """What computes the body, of arrays and extents."""
@@ -145,6 +153,13 @@ class Interpreted(Step):
             return [values[n] for n in body.results]
 
         return run
+
+
+class Recorded(Interpreted):
+    """A body computed operator by operator, each of which a dynamic engine records."""
+
+    def _bound(self) -> Any:
+        return self.engine.bind
 
 
 class Planned(Step):

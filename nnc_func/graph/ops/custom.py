@@ -22,6 +22,8 @@ from nnc_func.graph.ops.silent_bodies import only_asks, silenced
 from nnc_func.op import Op, operator
 
 Given = dict[str, Any]
+BACKWARD_ONLY = Body(0, (), ())
+"""Stands for `pushed` where there are no tangents."""
 
 
 def _values(params: Given) -> int:
@@ -36,9 +38,9 @@ def _check(given: int, params: Given) -> None:
     operands = [n for n in reached if type(n) is int and 0 <= n < given]
     wanted = {
         "body": (body.parameters, given),
-        "pushed": (pushed.parameters, given + len(reached)),
+        "pushed": (pushed.parameters, given + len(reached) if pushed != BACKWARD_ONLY else 0),
         "pulled": (pulled.parameters, given + len(moved)),
-        "results of pushed": (len(pushed.results), count + len(moved)),
+        "results of pushed": (len(pushed.results), count + len(moved) if pushed != BACKWARD_ONLY else 0),
         "results of body": (len(body.results), max(count, len(body.results)) if back else count),
         "back": (len(back), min(len(back), 1)),
         "moved": (len(results), len(moved)),
@@ -88,6 +90,11 @@ def _check_captured(body: Body, moving: Iterable[int], reached: Sequence[int]) -
 
 
 def _tangent(op: Op, derive: Any, o: Any, ts: Sequence[Any], xs: Any, params: Any) -> tuple[Any, Any]:
+    if params["pushed"] == BACKWARD_ONLY:
+        raise DerivativeError(
+            "a program of values (a jitted function, a loop or a branch with effects) has no tangents, since something "
+            "in it has a derivative in reverse mode alone, as nnc.HostFunction(f, vjp=...) has: give it a jvp= too"
+        )
     moving, count = [n for n, t in enumerate(ts) if t is not None], _values(params)
     _check_captured(params["pushed"], moving, params["reached"])
     slopes = [o.zeros_like(xs[n]) if ts[n] is None else ts[n] for n in params["reached"]]
@@ -181,6 +188,7 @@ def custom(
     `pushed` takes the operands, then tangents of those in `reached`, and gives the results, then tangents of those in
     `moved`; `pulled` takes the operands, then cotangents of the results in `moved`, and gives the results, then
     cotangents of the operands in `reached`. This is what a function with a rule of its own becomes within a body.
+    Where `pushed` is `BACKWARD_ONLY` there are no tangents.
 
     With `back`, one body, the results of `body` are the values, then what `back` reads: that takes the operands, these
     results, and cotangents of values, and gives cotangents of operands. So nothing is computed again, and bodies may
