@@ -418,12 +418,12 @@ def _layer(stack: Any) -> Batching:
         return found
     if not any(each.role == "autodiff" for each in chain(stack.top)):
         raise BatchingError("this stack has no layer that knows of rows: stack.insert(nnc.Batching)")
-    return _on_top_of(stack.autodiff)
-
-
-@functools.lru_cache(maxsize=16)
-def _on_top_of(autodiff: Any) -> Batching:
-    return Batching(autodiff)
+    autodiff = stack.autodiff
+    above = getattr(autodiff, "above", {})  # a layer of a user's own may keep none
+    made = above.get(Batching)
+    if made is None:
+        made = above[Batching] = Batching(autodiff)
+    return made
 
 
 def _like(axes: Any, tree: Any, name: str) -> list[Any]:
