@@ -191,6 +191,8 @@ class Body(Compound):
     results: tuple[int, ...] = field(converter=_whole_numbers)
     symbols: frozenset[str] = field(init=False)  # of extents among the parameters of its applications
     is_pure: bool = field(init=False)  # whether it computes and does nothing else
+    holds_functions: bool = field(init=False)  # of the user's, among the parameters of its applications, at any depth
+    found: dict[Any, Any] = field(init=False, factory=dict)  # what is remembered of it, where it holds functions
     _key: Any = field(init=False)
     _hash: int = field(init=False)
 
@@ -205,6 +207,8 @@ class Body(Compound):
         key = (self.parameters, tuple([each.key for each in self.applications]), self.results)
         object.__setattr__(self, "symbols", frozenset().union(*[each.symbols for each in self.applications]))
         object.__setattr__(self, "is_pure", all(is_pure(each.op, each.items) for each in self.applications))
+        held = any(holds_functions(each.op, each.items) for each in self.applications)
+        object.__setattr__(self, "holds_functions", held)
         object.__setattr__(self, "_key", key)
         object.__setattr__(self, "_hash", hash(key))
 
@@ -382,6 +386,20 @@ def is_pure(op: Op, items: Iterable[tuple[str, Any]]) -> bool:
     (False, True)
     """
     return op.pure and (not op.holds_body or all(each.is_pure for each in bodies_of(items)))
+
+
+def holds_functions(op: Any, items: Iterable[tuple[str, Any]]) -> bool:
+    """Whether an application holds a function of the user's, itself or in a body: it holds whatever that was made of.
+
+    Examples
+    --------
+    >>> from nnc_func.graph.ops import CATALOGUE as OPS
+    >>> holds_functions(OPS["callback"], (("function", print),)), holds_functions(OPS["sum"], (("axis", 0),))
+    (True, False)
+    """
+    if op.takes_functions and any(callable(value) for _, value in items):
+        return True
+    return op.holds_body and any(each.holds_functions for each in bodies_of(items))
 
 
 def body(value: Any) -> Body:

@@ -12,7 +12,7 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 from attrs import field, frozen
 
-from nnc_func.body import bodies, body
+from nnc_func.body import bodies, body, holds_functions
 from nnc_func.errors import OperatorError
 from nnc_func.facets.dtypes import as_dtype
 
@@ -70,6 +70,7 @@ class Declaration:
     is_sized: bool = field(init=False)
     holds_nests: bool = field(init=False)
     holds_body: bool = field(init=False)  # a parameter is a program, a `Body`, or several
+    takes_functions: bool = field(init=False)  # of the user's, as a parameter
     _is_memoised: bool = field(init=False)
     _canonical: dict[Any, Items] = field(init=False, factory=dict)
     _keys: dict[int, Any] = field(init=False, factory=dict)  # of parameters that it holds, by their identity
@@ -89,6 +90,10 @@ class Declaration:
     @holds_body.default
     def _any_body(self) -> bool:
         return any(c is body or c is bodies for c in self.converters.values())
+
+    @takes_functions.default
+    def _any_function(self) -> bool:
+        return any(c is function or c is policy for c in self.converters.values())
 
     @_is_memoised.default
     def _without_nests(self) -> bool:  # in a tuple 1 and True are equal keys, and as an index they differ
@@ -120,7 +125,9 @@ class Declaration:
         if found is None:
             if len(self._canonical) >= MEMO_LIMIT:
                 self._canonical.clear()
-            found = self._canonical[key] = self._convert(params)
+            found = self._convert(params)
+            if not holds_functions(self, found):  # which would live as long as the operator
+                self._canonical[key] = found
         return found
 
     def _convert(self, params: Mapping[str, Any]) -> Items:
@@ -153,6 +160,8 @@ class Declaration:
         """Of the parameters: equal exactly where they are equal in type and bits (``0.0`` and ``-0.0`` differ)."""
         if not self.compares_bits and not (self.holds_nests and _has_bits(items)):
             return items
+        if self.takes_functions:  # which are equal or not, and have no bits
+            return items, repr([value for _, value in items if not callable(value)])
         found = self._keys.get(id(items))
         if found is None:
             if len(self._keys) >= KEY_LIMIT:

@@ -58,6 +58,7 @@ class Autodiff(Layer, Generic[A]):
     bodies: BodyDerivatives = field(
         init=False, eq=False, repr=False, default=attrs.Factory(BodyDerivatives, takes_self=True)
     )
+    above: dict[Any, Any] = field(init=False, eq=False, repr=False, factory=dict)  # layers on it, by their class
     _below: Any = field(init=False, eq=False, repr=False, default=attrs.Factory(_lower, takes_self=True))
 
     role: ClassVar[Literal["autodiff"]] = "autodiff"

@@ -20,6 +20,7 @@ from nnc_func.graph.bodies import abstract
 from nnc_func.graph.leaves import CONSTANT
 from nnc_func.graph.origin import attributed, origin
 from nnc_func.layer import chain
+from nnc_func.memo import Few
 from nnc_func.op import Op
 
 REMEMBERED = 256  # derivatives of bodies, for each Autodiff
@@ -89,6 +90,7 @@ class BodyDerivatives:
         self._symbol: Any = None
         self._lift: Any = None
         self._known: OrderedDict[Any, Derived] = OrderedDict()
+        self._few = Few(self._known)
 
     @property
     def recorder(self) -> Any:
@@ -169,6 +171,8 @@ class BodyDerivatives:
             finally:
                 scope.reset(token)
             self._known[key] = found
+            if found.body.holds_functions:
+                self._few.note(key)
             if len(self._known) > REMEMBERED:
                 self._known.popitem(last=False)
         return found

@@ -20,7 +20,7 @@ from nnc_func.autodiff.formulas import Called, Joint
 from nnc_func.autodiff.linearised import Linearised
 from nnc_func.autodiff.traced import Entry, Reverse, Traced, check_derivative, scope
 from nnc_func.aval import Aval
-from nnc_func.body import Body
+from nnc_func.body import Body, holds_functions
 from nnc_func.engine.dynamic.paths import Path, is_part, path_between
 from nnc_func.engine.dynamic.records import Record, Recorded
 from nnc_func.engine.dynamic.vacancies import Vacancy
@@ -121,8 +121,11 @@ def _pull(
     if pull is None:
         avals = [array.aval if type(array) is Vacancy else aval(array) for array in arrays]
         pull = known[key] = _Writing(stack, path, avals).pull(flowing, totals)
+        calls = any(holds_functions(step.op, step.items) for step in path.steps if not is_part(step))
+        left = [stack.engine.few_pulls.note(key)] if calls else []
         while len(known) > KEPT or (len(known) > FEW and sum([each.nbytes for each in [*known.values()]]) > MOST):
-            gone = known.pop(next(iter([*known])), None)  # lists are made at once: other threads put in what they find
+            left.append(known.pop(next(iter([*known])), None))  # a list at once: other threads put in what they find
+        for gone in left:
             if gone is not None and isinstance(gone.program, Program):
                 stack.engine.arenas.forget(gone.program)
     else:

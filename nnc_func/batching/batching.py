@@ -195,7 +195,9 @@ class Rows(Trace):
         wanted = op.shape(*shapes, **params)
         results = found if op.multi_result else (found,)
         if has_effects:
-            results = tuple(map(self._orderly, results))
+            given = zip(args, shapes, is_batched, strict=True)
+            before = next((a for a, shape, b in given if not b and self._is_token(a, shape)), None)
+            results = tuple([self._orderly(y, before) for y in results])
         for y, shape in zip(results, wanted if op.multi_result else (wanted,), strict=True):
             if type(y) is Same:
                 continue
@@ -205,12 +207,16 @@ class Rows(Trace):
         made = tuple([y.value if type(y) is Same else self.row(y) for y in results])
         return made if op.multi_result else made[0]
 
-    def _orderly(self, y: Any) -> Any:
-        """A result; a token has no rows, since the order of effects is of none."""
-        o = self.layer.functions
-        if type(y) is Same or o.dtype(y) != TOKEN.dtype or tuple(y.shape[1:]) != TOKEN.shape:
+    def _is_token(self, x: Any, shape: Any) -> bool:
+        return tuple(shape) == TOKEN.shape and self.layer.functions.dtype(x) == TOKEN.dtype
+
+    def _orderly(self, y: Any, before: Any) -> Any:
+        """A result; a token has no rows, since the order of effects is of none, and none happens where no row is."""
+        if type(y) is Same or not self._is_token(y, y.shape[1:]):
             return y
-        return Same(o.reshape(y, shape=TOKEN.shape))
+        if before is not None and known(self.size) and self.size == 0:
+            return Same(before)
+        return Same(self.layer.functions.reshape(y, shape=TOKEN.shape))
 
     def whole(self, x: Any) -> Any:
         """All rows of a value, which are equal ones where it is no row."""
@@ -412,12 +418,12 @@ def _layer(stack: Any) -> Batching:
         return found
     if not any(each.role == "autodiff" for each in chain(stack.top)):
         raise BatchingError("this stack has no layer that knows of rows: stack.insert(nnc.Batching)")
-    return _on_top_of(stack.autodiff)
-
-
-@functools.lru_cache(maxsize=16)
-def _on_top_of(autodiff: Any) -> Batching:
-    return Batching(autodiff)
+    autodiff = stack.autodiff
+    above = getattr(autodiff, "above", {})  # a layer of a user's own may keep none
+    made = above.get(Batching)
+    if made is None:
+        made = above[Batching] = Batching(autodiff)
+    return made
 
 
 def _like(axes: Any, tree: Any, name: str) -> list[Any]:

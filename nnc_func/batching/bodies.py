@@ -24,6 +24,7 @@ from nnc_func.graph.bodies import abstract
 from nnc_func.graph.leaves import CONSTANT
 from nnc_func.graph.ops.cut_bodies import aval_of
 from nnc_func.layer import chain
+from nnc_func.memo import Few
 
 REMEMBERED = 256  # batched bodies, for each Batching
 
@@ -83,6 +84,7 @@ class BatchedBodies:
     def __init__(self, layer: Any) -> None:
         self._layer = layer
         self._known: OrderedDict[Any, BatchedBody] = OrderedDict()
+        self._few = Few(self._known)
         self._opened: Any = None
 
     @property
@@ -129,6 +131,8 @@ class BatchedBodies:
             finally:
                 scope.reset(token)
             self._known[key] = found
+            if body.holds_functions:
+                self._few.note(key)
             if len(self._known) > REMEMBERED:
                 self._known.popitem(last=False)
         return found

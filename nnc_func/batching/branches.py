@@ -7,14 +7,14 @@ that does choose it, so that it meets no number which the function of one exampl
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from attrs import evolve
 
 from nnc_func.aval import Aval
 from nnc_func.batching.bodies import BatchedBody, along_rows, avals_of_rows, first_row, never_empty, read_by, replaced
-from nnc_func.body import Body
+from nnc_func.body import Body, is_pure
 from nnc_func.body_builder import BodyBuilder
 from nnc_func.facets import batching
 from nnc_func.facets.batching import Application, Same
@@ -23,6 +23,7 @@ from nnc_func.facets.dtypes import kind_of
 from nnc_func.graph.ops.bodies import dtypes_in, shapes_in
 from nnc_func.graph.ops.custom import BACKWARD_ONLY
 from nnc_func.graph.ops.cut_bodies import zeros
+from nnc_func.graph.ops.effects import TOKEN, is_token
 from nnc_func.graph.ops.reduce import sum_
 
 ITSELF = Body(1, (), (0,))
@@ -64,17 +65,40 @@ def _select(call: Application) -> tuple[Any, ...]:
         whole = (_refused(call, index), *call.args[1:])
         return _branch(evolve(call, args=whole, is_batched=(False, *call.is_batched[1:])))
     index = index if is_bool else _checked(call, index)
-    ys: list[Any] = []
-    for n, (body, found) in enumerate(zip(bodies, _bodies(call, range(count)), strict=True)):
+    tokens, ys = _tokens(call), list[Any]()
+    wanted = [r for r in range(count) if r not in tokens]
+    for n, (body, found) in enumerate(zip(bodies, _bodies(call, wanted), strict=True)):
         if is_bool and n > 1:
             break
         chosen = (index if n else o.logical_not(index)) if is_bool else o.equal(index, n)
-        made = _where_chosen(call, chosen, body, found)
+        made = _where_chosen(call, chosen, body, found, tokens)
         ys = [
-            new if not n else o.where(along_rows(call, chosen, len(new.shape) - 1), new, old)
-            for new, old in zip(made, ys or made, strict=True)
+            new if not n or r in tokens else o.where(along_rows(call, chosen, len(new.shape) - 1), new, old)
+            for r, (new, old) in enumerate(zip(made, ys or made, strict=True))
         ]
-    return tuple(ys)
+        after = [*call.args]  # the effects of the next body come after those of this one
+        for r, at in tokens.items():
+            if at is not None:
+                after[1 + at] = made[r]
+        call = evolve(call, args=tuple(after))
+    return tuple([Same(y) if r in tokens else y for r, y in enumerate(ys)])
+
+
+def _tokens(call: Application) -> dict[int, int | None]:
+    """Results that are tokens, of no row, and the operand of the bodies that is the token before, if one is."""
+    if is_pure(call.op, call.params.items()):
+        return {}
+    avals = avals_of_rows(call)[1:]
+    shapes, dtypes = tuple([a.shape for a in avals]), tuple([a.dtype for a in avals])
+    bodies, batched = call.params["bodies"], _bodies(call)
+    given = [n for n, aval in enumerate(avals) if is_token(aval) and not call.is_batched[1 + n]]
+    found = dict[int, int | None]()
+    for r in range(len(bodies[0].results)):
+        i = bodies[0].results[r]
+        aval = Aval(shapes_in(bodies[0], shapes)[i], dtypes_in(bodies[0], dtypes)[i])
+        if is_token(aval) and not any(each.is_batched[r] for each in batched):
+            found[r] = next((n for n in given if all(body.depends(body.results[r], n) for body in bodies)), None)
+    return found
 
 
 def _checked(call: Application, index: Any) -> Any:
@@ -98,7 +122,9 @@ def _refused(call: Application, index: Any) -> Any:
     return o.where(o.any(wrong, axis=None, keepdims=False), first, o.zeros_like(first))
 
 
-def _where_chosen(call: Application, chosen: Any, body: Body, found: BatchedBody) -> Sequence[Any]:
+def _where_chosen(
+    call: Application, chosen: Any, body: Body, found: BatchedBody, tokens: Mapping[int, int | None]
+) -> Sequence[Any]:
     """A body on all rows, of operands of rows that choose it.
 
     One that holds bodies, such as loops that might not end, or that raises for some elements, such as an index out of
@@ -130,7 +156,11 @@ def _where_chosen(call: Application, chosen: Any, body: Body, found: BatchedBody
     builder = BodyBuilder()
     builder.parameters(len(operands))
     shapes = shapes_in(body, tuple([a.shape for a in avals]))
-    nothing = builder.built([zeros(builder, Aval((call.size, *shapes[i]), dtypes[i])) for i in body.results])
+    passed = {r: zeros(builder, TOKEN) if at is None else at for r, at in tokens.items()}
+    nothing = builder.built([
+        passed[r] if r in passed else zeros(builder, Aval((call.size, *shapes[i]), dtypes[i]))
+        for r, i in enumerate(body.results)
+    ])  # fmt: skip
     return tuple(call.bind(some, *operands, bodies=(nothing, found.body)))
 
 

@@ -21,7 +21,7 @@ def callback_of_batches(call: Application) -> Any:
     wholes = [_whole(call, n, aval) for n, aval in enumerate(avals_of_rows(call)) if n]
     function = ByRows(call.params["function"], len(wholes), len(shapes), tuple(zip(shapes, dtypes, strict=True)))
     before = call.args[0]
-    if call.is_batched[0]:  # of a loop, whose carries have rows: it has no elements
+    if call.is_batched[0]:  # kept of each time of a loop, for its derivative: it has no elements
         before = call.o.reshape(before, shape=TOKEN.shape)
     token, *found = call.bind(
         before, *wholes, function=function, shapes=tuple([(call.size, *shape) for shape in shapes])

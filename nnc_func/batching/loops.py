@@ -31,6 +31,7 @@ from nnc_func.facets.dims import known
 from nnc_func.graph.ops.binary import add, logical_and, where
 from nnc_func.graph.ops.compare import less
 from nnc_func.graph.ops.create import full
+from nnc_func.graph.ops.effects import is_token
 from nnc_func.graph.ops.loop import parts
 from nnc_func.graph.ops.move import reshape
 from nnc_func.graph.ops.reduce import any_
@@ -139,7 +140,8 @@ class Apart:
 
     Values of the body in the making have keys: ``("given", n)`` for parameter n of the body of one example, and
     ``("fed", n)`` for what it is given where a row does not go: what it was given last, or, before a row begins in a
-    reversed loop, what it will be given first. A row that does not go once is given what another row is.
+    reversed loop, what it will be given first. A row that does not go once is given what another row is. Tokens are
+    carried without rows, since the order of effects is of none.
     """
 
     def __init__(self, form: Form) -> None:
@@ -153,15 +155,17 @@ class Apart:
         self.carried = [n for n in range(form.first, form.slices) if n not in self.passed]
         self.sliced = range(form.slices, form.last)
         self.read = read_by(form.body)
-        self.fed = [n for n in (*self.carried, *self.sliced) if n in self.read]
+        same = {*self.passed} if form.body.is_pure else {
+            *self.passed, *(n for n in self.carried if is_token(form.avals[n]) and not form.call.is_batched[n])
+        }  # fmt: skip
         is_batched = [
-            b or n in self.carried or (n in self.sliced and n in self.read)
+            b or (n in self.carried and n not in same) or (n in self.sliced and n in self.read)
             for n, b in enumerate(form.call.is_batched[: form.last])
         ]
         everything = range(len(form.body.results))
-        self.found, self.is_batched = form.settled(
-            is_batched, [n for n in everything if n + form.first not in self.passed]
-        )
+        self.found, self.is_batched = form.settled(is_batched, [n for n in everything if n + form.first not in same])
+        self.tokens = [n for n in self.carried if not self.is_batched[n]]
+        self.fed = [n for n in (*self.carried, *self.sliced) if n in self.read and n not in self.tokens]
 
     # --- outside the loop ----------------------------------------------------------------------------------
 
@@ -263,7 +267,7 @@ class Apart:
                 carries["time"] = o.subtract(longest, self.ones()) if self.reverse else self.zero()
             else:
                 slices["goes"] = self.times
-        carries |= {("given", n): call.spread(n) for n in self.carried}
+        carries |= {("given", n): call.args[n] if n in self.tokens else call.spread(n) for n in self.carried}
         (same if self.reverse else carries).update({("fed", n): self.start(n) for n in self.fed})
         slices |= {("given", n): form.by_time(n) for n in self.sliced}
         body = self.body([*same], [*carries], [*slices])
@@ -272,6 +276,7 @@ class Apart:
             carries=len(carries), length=None if slices else form.most, counted=bool(count),
         )  # fmt: skip
         named = dict(zip(carries, ys, strict=False))
+        named |= {("given", n): Same(named["given", n]) for n in self.tokens}
         found = [named["given", n] if n in self.carried else self.unchanged(n) for n in range(form.first, form.slices)]
         return (*found, *map(form.turned, ys[len(carries) :]))
 
@@ -300,7 +305,8 @@ class Apart:
         after: dict[Any, int] = {}
         for n in self.carried:
             which = n - form.first
-            after["given", n] = chosen(n, results[which], at["given", n], ranks[which])
+            old, new = at["given", n], results[which]
+            after["given", n] = new if n in self.tokens else chosen(n, new, old, ranks[which])
         for n in self.fed:
             after["fed", n] = builder.apply(stop_gradient, given[n])
         if "time" in at:

@@ -51,8 +51,10 @@ class Scope:
 
     @property
     def effects(self) -> tuple[Tensor, ...]:
-        """What a graph of the function has as its effects."""
-        return () if self.token is None else (self.token,)
+        """What a graph of the function has as its effects: none where all of them are of no row."""
+        last = None if self.token is None else _carrier(self.token)
+        happen = last is not None and not (isinstance(last, Value) and last.node.op is operators.token)
+        return (self.token,) if self.token is not None and happen else ()
 
 
 _innermost: ContextVar[Scope | None] = ContextVar("innermost", default=None)

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from weakref import finalize
 
+from nnc_func.body import holds_functions
 from nnc_func.engine.reading import array_of, have_passed, is_volatile, readings, refuse_sizes, refuse_unbound
 from nnc_func.graph.leaves import CONSTANT, HELD, INPUT, LEAVES, VARIABLE
 from nnc_func.graph.node import Node, Value
@@ -134,6 +135,8 @@ def _prepared(engine: Any, nodes: list[Node], wanted: list[Node], known: Mapping
     if program is None:
         refuse_sizes(nodes)
         program = engine.programs[key] = _program(engine, nodes, leaves, wanted)
+        if any(holds_functions(node.op, node.items) for node in nodes):
+            engine.few.note(key)
         if len(engine.programs) > FORCED_PROGRAMS:
             engine.programs.popitem(last=False)
     else:

@@ -38,6 +38,7 @@ from nnc_func.graph.leaves import Variable
 from nnc_func.graph.node import Value
 from nnc_func.layer import Layer, evolved, forwards, layer, opens
 from nnc_func.layer_protocols import DeviceSignature, GraphSignature, OperatorSignature, SymbolSignature
+from nnc_func.memo import Few
 
 if TYPE_CHECKING:
     from nnc_func.engine.joint_choice.problem import JointProblem
@@ -113,6 +114,9 @@ class Lazy(Layer, Generic[A]):
         init=False, eq=False, repr=False, default=Factory(lambda self: self.operator.device, takes_self=True)
     )
     programs: OrderedDict[Any, Any] = field(init=False, factory=OrderedDict, eq=False, repr=False)
+    few: Few = field(
+        init=False, eq=False, repr=False, default=Factory(lambda self: Few(self.programs), takes_self=True)
+    )  # of these, those that call functions of the user's
     known: dict[Any, Any] = field(init=False, factory=dict, eq=False, repr=False)
     growing: OrderedDict[Any, Any] = field(init=False, factory=OrderedDict, eq=False, repr=False)  # see `growing.step`
 

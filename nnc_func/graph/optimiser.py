@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
-from attrs import field
+from attrs import Factory, field
 
 from nnc_func.errors import GraphError, RuleError
 from nnc_func.graph.node import Node, Value
@@ -19,6 +19,7 @@ from nnc_func.graph.rules.phases import Phase, as_phases, with_rules
 from nnc_func.graph.rules.rule import ROUNDING, AnyRule, Numerics
 from nnc_func.layer import Layer, forwards, layer
 from nnc_func.layer_protocols import OperatorSignature
+from nnc_func.memo import Few
 from nnc_func.op import Catalogue
 
 __all__ = ["Optimiser", "Rewritten"]
@@ -71,6 +72,9 @@ class Optimiser(Layer, Generic[A]):
     _tables: list[Table] = field(init=False, factory=list, eq=False, repr=False)
     _algebras: dict[Any, Any] = field(init=False, factory=dict, eq=False, repr=False)
     known_bodies: dict[Any, Any] = field(init=False, factory=dict, eq=False, repr=False)
+    few_bodies: Few = field(
+        init=False, eq=False, repr=False, default=Factory(lambda self: Few(self.known_bodies), takes_self=True)
+    )  # of these, those that hold functions of the user's
 
     role: ClassVar[Literal["optimiser"]] = "optimiser"
 

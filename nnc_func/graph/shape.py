@@ -9,7 +9,7 @@ import numpy as np
 from attrs import Factory, field
 
 from nnc_func.aval import Aval
-from nnc_func.body import bodies_of
+from nnc_func.body import bodies_of, holds_functions
 from nnc_func.declaration import Items
 from nnc_func.errors import NncError, UnknownOperatorError
 from nnc_func.facets.dims import Extent, assumptions, known
@@ -17,6 +17,7 @@ from nnc_func.facets.places import Place, settled
 from nnc_func.graph.origin import describe, origin
 from nnc_func.layer import Layer, chain, is_ours, layer
 from nnc_func.layer_protocols import TypeSignature
+from nnc_func.memo import Few
 from nnc_func.op import Op, convert
 
 A = TypeVar("A")
@@ -54,6 +55,10 @@ class Shape(Layer, Generic[A]):
     )
     _conversions: dict[Any, Conversion | None] = field(init=False, factory=dict, eq=False, repr=False)
     _memo: dict[Any, Any] = field(init=False, factory=dict, eq=False, repr=False)
+    _few: tuple[Few, Few] = field(
+        init=False, eq=False, repr=False,
+        default=Factory(lambda self: (Few(self._memo), Few(self._conversions)), takes_self=True),
+    )  # fmt: skip
 
     role: ClassVar[Literal["shape"]] = "shape"
 
@@ -95,6 +100,8 @@ class Shape(Layer, Generic[A]):
             if len(self._memo) >= MEMO_LIMIT:
                 self._memo.clear()
             self._memo[key] = found
+            if holds_functions(op, items):
+                self._few[0].note(key)
         return found
 
     def check(self, op: Op) -> None:
@@ -121,7 +128,10 @@ class Shape(Layer, Generic[A]):
         if key not in self._conversions:
             if len(self._conversions) >= MEMO_LIMIT:
                 self._conversions.clear()
-            self._conversions[key] = self._conversion(op, avals, items)
+            found = self._conversions[key] = self._conversion(op, avals, items)
+            if holds_functions(op, items):
+                self._few[1].note(key)
+            return found
         return self._conversions[key]
 
     def _conversion(self, op: Op, avals: tuple[Aval, ...], items: Items) -> Conversion | None:

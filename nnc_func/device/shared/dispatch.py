@@ -7,10 +7,12 @@ from operator import attrgetter
 from typing import Any
 
 from nnc_func.aval import Aval
+from nnc_func.body import holds_functions
 from nnc_func.declaration import Items
 from nnc_func.device.shared.namespace import MEMO_LIMIT, by_shape, explained
 from nnc_func.errors import NncError
 from nnc_func.facets.shapes import broadcast
+from nnc_func.memo import Few
 from nnc_func.op import Op, convert
 
 Infer = Callable[[Op, tuple[Aval, ...], Items], Any]
@@ -45,7 +47,7 @@ class Dispatch:
         number's class and the number; where the number comes first, by operator, class, number and dtype.
     """
 
-    __slots__ = ("_by_extents", "_infer", "_own", "_scalars", "_size", "_where", "calls", "device", "numbers")
+    __slots__ = ("_by_extents", "_few", "_infer", "_own", "_scalars", "_size", "_where", "calls", "device", "numbers")
 
     def __init__(
         self,
@@ -57,6 +59,7 @@ class Dispatch:
     ) -> None:
         self.device = device
         self.calls: dict[Any, Any] = {}
+        self._few = Few(self.calls)
         self.numbers: dict[Any, tuple[Any, Any]] = {}
         self._infer = infer
         self._scalars = scalars
@@ -153,6 +156,8 @@ class Dispatch:
             after = [w and device.resolve(w[0], (w[2],), w[1]) for w in wanted]
             call = self._then(op, call, after)
         if key is not None and not op.effect and not (params and op.compares_bits):
+            if key not in self.calls and holds_functions(op, items):
+                self._few.note(key)
             if op.shape is broadcast and not self._by_extents and not by_shape(op):
                 self._keep(key, call)  # kernels that broadcast refuse other shapes themselves, the rest need not
             else:

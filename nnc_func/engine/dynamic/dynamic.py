@@ -26,6 +26,7 @@ from nnc_func.graph.ops.silent_bodies import only_asks
 from nnc_func.graph.origin import describe, origin
 from nnc_func.layer import changes, layer, opens
 from nnc_func.layer_protocols import GraphSignature, ShapeSignature
+from nnc_func.memo import Few
 from nnc_func.op import Op
 
 if TYPE_CHECKING:
@@ -129,6 +130,9 @@ class Dynamic(Lazy[A]):
     memory_limit: int | str | None = field(default=None, converter=_limit)
     memo: Memo | None = field(init=False, eq=False, repr=False, default=Factory(_memo_of, takes_self=True))
     pulls: dict[Any, Any] = field(init=False, factory=dict, eq=False, repr=False)
+    few_pulls: Few = field(
+        init=False, eq=False, repr=False, default=Factory(lambda self: Few(self.pulls), takes_self=True)
+    )  # of these, those that call functions of the user's
     commands: dict[Any, Any] = field(init=False, factory=dict, eq=False, repr=False)
     arenas: Arenas = field(
         init=False, eq=False, repr=False, default=Factory(lambda self: Arenas(self.device), takes_self=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -21,6 +20,7 @@ from nnc_func.facets.views import Cost
 from nnc_func.graph.ops import reduce
 from nnc_func.graph.ops.bitwise import bit_cast
 from nnc_func.graph.ops.unary import cast
+from nnc_func.memo import cached_by_body
 from nnc_func.op import Op
 
 Pattern = tuple[bool, ...]  # along which axes of all that is computed a value has elements of its own
@@ -54,7 +54,7 @@ def is_fusible(op: Op) -> bool:
     return op.shape is shapes.broadcast or op in ELEMENTWISE or is_reduction(op)
 
 
-@lru_cache(4096)
+@cached_by_body(4096)
 def check_fusible(body: Body, name: str, given: int) -> None:
     """Raise OperatorError unless a fused operator of that name, of so many operands, can have this body.
 
@@ -121,7 +121,7 @@ def are_in_blocks(avals: tuple[Any, ...], *, body: Body, **_: Any) -> bool:
     return _are_in_blocks(body, tuple([a.dtype for a in avals]))
 
 
-@lru_cache(4096)
+@cached_by_body(4096)
 def _are_in_blocks(body: Body, given: tuple[Any, ...]) -> bool:
     found = dtypes_in(body, given)
     return all(
@@ -132,7 +132,7 @@ def _are_in_blocks(body: Body, given: tuple[Any, ...]) -> bool:
 # --- of all values ---------------------------------------------------------------------------------------
 
 
-@lru_cache(4096)
+@cached_by_body(4096)
 def dtypes_in(body: Body, given: tuple[Any, ...]) -> tuple[Any, ...]:
     """Dtypes of all values of a body, by those of its parameters."""
     return tuple(body.values(lambda op, dtypes, items: op.dtype(*dtypes, **dict(items)), given))
@@ -149,7 +149,7 @@ def _shapes_in(body: Body, given: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(body.values(lambda op, each, items: op.shape(*each, **dict(items)), given))
 
 
-_known_shapes_in = lru_cache(4096)(_shapes_in)
+_known_shapes_in = cached_by_body(4096)(_shapes_in)
 
 
 def flops_of(body: Body, args: tuple[Any, ...]) -> Any:
@@ -187,7 +187,7 @@ def one_by_one(xp: Any, xs: Any, body: Body) -> list[Any]:
     return body.values(lambda op, arrays, items: fresh(xp, op.kernels[-1], items)(*arrays), xs)
 
 
-@lru_cache(4096)
+@cached_by_body(4096)
 def functions_of(body: Body, given: tuple[Aval, ...], xp: Any) -> tuple[tuple[Any, ...], tuple[Aval, ...]]:
     """The kernels that a namespace runs for a body, as functions of arrays that give new ones; and avals of all values.
 

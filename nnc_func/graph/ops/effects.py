@@ -34,6 +34,11 @@ _OUTSIDE = Refused("ONNX has no effects: a graph computes values, and nothing el
 _TOKEN = (SHAPE, "uint8")
 
 
+def is_token(aval: Aval) -> bool:
+    """Whether a value is one, by its shape and its dtype."""
+    return aval.shape == SHAPE and aval.dtype == DTYPE
+
+
 # --- rules -------------------------------------------------------------------------------------------------
 
 

@@ -5,7 +5,6 @@ A block stays in the caches from the first step to the last, so memory is read o
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -39,6 +38,7 @@ from nnc_func.graph.ops.library_chains import LIBRARY_CHAINS
 from nnc_func.graph.ops.reduce import SUMMED, max_, mean, sum_
 from nnc_func.graph.ops.transcendental import exp
 from nnc_func.graph.ops.unary import cast, clip, sqrt
+from nnc_func.memo import cached_by_body
 from nnc_func.op import operator
 
 MADE_LATE = NOT_DIFFERENTIABLE("it is made after derivatives have been taken: differentiate what it was made of")
@@ -194,7 +194,7 @@ def _shapes(*given: Any, body: Body) -> Any:
     return tuple(found[position] for position in body.results)
 
 
-@lru_cache(4096)
+@cached_by_body(4096)
 def _check(body: Body, count: int) -> None:
     check_fusible(body, "blockwise_several", count)
     results = body.results

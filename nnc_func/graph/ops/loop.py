@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any
 
 from nnc_func.aval import Aval
@@ -25,6 +24,7 @@ from nnc_func.graph.ops.loop_derivative import linearized_loop, tangent_of_loop
 from nnc_func.graph.ops.loop_interpretation import interpreted
 from nnc_func.graph.ops.loop_schedules import check
 from nnc_func.graph.ops.transcendental import tanh
+from nnc_func.memo import cached_by_body
 from nnc_func.op import operator
 
 DEEPEST = 12  # loops inside each other
@@ -54,7 +54,7 @@ def parts(given: int, body: Body, constants: int, carries: int, counted: bool = 
     return slice(0, constants), slice(constants, first), slice(first, given)
 
 
-@lru_cache(4096)
+@cached_by_body(4096)
 def _check_depth(body: Body) -> None:
     """Raise OperatorError where a body has loops in loops in loops, deeper than plans of them are read."""
     inside = {body}

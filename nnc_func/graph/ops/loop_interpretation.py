@@ -7,7 +7,7 @@ all the others.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from nnc_func.device.kernels.move import dtype_in, dtype_of
 from nnc_func.device.shared.kernel_choice import fresh
 from nnc_func.facets.kernels import Kernel
 from nnc_func.graph.ops.bodies import kernels_of
+from nnc_func.memo import cached_by_body
 
 SMALL = 4096  # bytes of what is made of nothing, and then remembered
 
@@ -123,7 +124,7 @@ def _is_array(x: Any) -> bool:
     return type(x) is np.ndarray and x.flags.c_contiguous
 
 
-@lru_cache(4096)
+@cached_by_body(4096)
 def _steps(body: Body, given: tuple[Aval, ...], xp: Any) -> tuple[tuple[_Step, ...], tuple[Aval, ...], dict[int, Any]]:
     """The applications of a body to values of these avals, avals of all values, and small ones made of nothing."""
     kernels, avals = kernels_of(body, given, xp)

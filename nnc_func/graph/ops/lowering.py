@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from nnc_func.facets.dims import known
 from nnc_func.facets.kernels import ALL, Kernel
 from nnc_func.graph.ops.bodies import GATHERED, Pattern, block_kernel, dtypes_in, is_reduction, over_blocks
 from nnc_func.graph.ops.reduce import mean
+from nnc_func.memo import cached_by_body
 
 SLOW_OF_NUMBERS = frozenset({"maximum", "minimum", "power"})  # NumPy has vector code of them for runs only
 
@@ -182,7 +183,7 @@ class _Lowering:
         )
 
 
-@lru_cache(4096)
+@cached_by_body(4096)
 def lowered(body: Body, given: tuple[Any, ...], patterns: tuple[Pattern, ...], own: bool = False) -> Lowered:
     """A body on arguments of these dtypes and patterns; the first one lies in a register of its `own`, or none does.
 

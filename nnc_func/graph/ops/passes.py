@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 from attrs import frozen
 
 from nnc_func.body import Application, Body, is_pure
 from nnc_func.body_builder import BodyBuilder
 from nnc_func.graph.ops.move import broadcast_to
+from nnc_func.memo import cached_by_body
 
 
 @frozen
@@ -27,7 +26,7 @@ class Passes:
     backward: Body
 
 
-@lru_cache(512)
+@cached_by_body(512)
 def in_passes(joint: Body, operands: int, values: int) -> Passes:
     """The two passes of a joint body.
 

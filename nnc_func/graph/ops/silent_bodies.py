@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import lru_cache
 from typing import Any
 
 from nnc_func.body import Application, Body, bodies_of
 from nnc_func.body_builder import BodyBuilder
 from nnc_func.declaration import Items
 from nnc_func.errors import DerivativeError
+from nnc_func.memo import cached_by_body
 from nnc_func.op import Op
 
 
@@ -80,7 +80,7 @@ def asks(body: Body) -> bool:
     return found is not None and not found.is_pure
 
 
-@lru_cache(1024)
+@cached_by_body(1024)
 def only_asks(body: Body) -> bool:
     """Whether its effects, at any depth, are pure callbacks: nothing is lost where nobody wants what it gives."""
     return all(
@@ -115,7 +115,7 @@ def _with_bodies(items: Items, found: Mapping[Body, Body | None]) -> Items | Non
     return tuple([(name, of(value)) for name, value in items])
 
 
-@lru_cache(1024)
+@cached_by_body(1024)
 def _silent(body: Body, speaks: bool) -> Body | None:
     """It without effects; or, where it `speaks`, without pure callbacks whose results nobody reads."""
     if body.is_pure:

@@ -63,6 +63,8 @@ def optimised(body: Body, avals: Sequence[Aval], optimiser: Any, whole: bool = F
         if len(optimiser.known_bodies) >= KNOWN:
             optimiser.known_bodies.clear()
         optimiser.known_bodies[key] = found
+        if body.holds_functions:
+            optimiser.few_bodies.note(key)
     return found, captured
 
 
