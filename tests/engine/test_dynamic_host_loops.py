@@ -1,4 +1,4 @@
-"""Gradients of values through loops that grow, and host functions in loops (`growing`, `recorded_programs`)."""
+"""Gradients of values in growing loops, and of host functions in loops (`control_flow`, `engine/dynamic`)."""
 
 from __future__ import annotations
 
