@@ -206,6 +206,23 @@ def test_gradients_flow_through_a_jitted_function_with_a_vjp_alone(form: str) ->
     agree(stack, lambda x: stack.jit(f)(x), BENT)
 
 
+@pytest.mark.parametrize("kind", [nnc.lazy, nnc.eager, nnc.dynamic])
+def test_rows_of_a_program_without_tangents_have_gradients_and_refuse_tangents(kind: Callable[[], Any]) -> None:
+    stack, other, xs = fresh(), kind(), np.array([[0.1, 0.2], [0.3, 0.4]])
+    call = squared(stack)
+    x = stack.variable("x", BENT)
+    y = stack.jit(lambda a: call(a) * 3)(x)
+    whole = y.value.record.application[1][0]  # of its several results
+    op, _, params = whole.application
+
+    def f(xs: Any) -> Any:
+        return other.vmap(lambda row: other.bind(op, row, **params)[0])(xs).sum()
+
+    np.testing.assert_allclose(other.grad(f)(xs).numpy(), 6 * xs)
+    with pytest.raises(DerivativeError, match=r"has no tangents.*give it a jvp="):
+        other.jvp(f, [other.asarray(xs)], [other.asarray(xs)])
+
+
 def test_gradients_flow_through_a_dynamic_function_in_rows_of_a_branch() -> None:
     stack, inner = fresh(), fresh()
     function = nnc.DynamicFunction(lambda a: a * a, inner)
