@@ -97,8 +97,8 @@ class DynamicFunction:
     def __repr__(self) -> str:
         return f"DynamicFunction({self.__name__})"
 
-    def __call__(self, *arrays: Any) -> list[Any]:
-        """What the function gives, as arrays.
+    def __call__(self, *arrays: Any) -> Any:
+        """What the function gives, as arrays; None where it gives nothing.
 
         Raises
         ------
@@ -229,11 +229,13 @@ def listed(stack: Any, found: Any) -> list[Any]:
     return [None if y is None else stack.asarray(y) for y in given]
 
 
-def _run(stack: Any, function: Callable[..., Any], arrays: Sequence[Any]) -> list[Any]:
-    """The results of a function of tensors, in a context of its own: nothing is traced there, and all is recorded."""
+def _run(stack: Any, function: Callable[..., Any], arrays: Sequence[Any]) -> Any:
+    """The results of a function of tensors, or None, in a context of its own: there nothing is traced, and all recorded.
+    """
 
-    def run() -> list[Any]:
-        return [None if y is None else y.numpy() for y in listed(stack, function(*map(stack.asarray, arrays)))]
+    def run() -> Any:
+        found = function(*map(stack.asarray, arrays))
+        return None if found is None else [None if y is None else y.numpy() for y in listed(stack, found)]
 
     return Context().run(run)
 
