@@ -230,8 +230,7 @@ def listed(stack: Any, found: Any) -> list[Any]:
 
 
 def _run(stack: Any, function: Callable[..., Any], arrays: Sequence[Any]) -> Any:
-    """The results of a function of tensors, or None, in a context of its own: there nothing is traced, and all recorded.
-    """
+    """What a function of tensors gives, in a context of its own: nothing is traced there, and all is recorded."""
 
     def run() -> Any:
         found = function(*map(stack.asarray, arrays))
