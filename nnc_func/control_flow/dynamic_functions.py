@@ -177,7 +177,7 @@ class Derived:
     def __repr__(self) -> str:
         return f"<{self.__name__}>"
 
-    def __call__(self, *arrays: Any) -> list[Any]:
+    def __call__(self, *arrays: Any) -> Any:
         """What it gives, as arrays."""
         return _run(self.stack, self.function, arrays)
 
