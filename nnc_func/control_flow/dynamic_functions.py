@@ -98,8 +98,8 @@ class DynamicFunction:
     def __repr__(self) -> str:
         return f"DynamicFunction({self.__name__})"
 
-    def __call__(self, *arrays: Any) -> list[Any]:
-        """What the function gives, as arrays.
+    def __call__(self, *arrays: Any) -> Any:
+        """What the function gives, as arrays; None where it gives nothing.
 
         Raises
         ------
@@ -178,7 +178,7 @@ class Derived:
     def __repr__(self) -> str:
         return f"<{self.__name__}>"
 
-    def __call__(self, *arrays: Any) -> list[Any]:
+    def __call__(self, *arrays: Any) -> Any:
         """What it gives, as arrays."""
         return _run(self.stack, self.function, arrays)
 
@@ -224,12 +224,12 @@ def listed(stack: Any, found: Any) -> list[Any]:
     return [None if y is None else stack.asarray(y) for y in given]
 
 
-def _run(stack: Any, function: Callable[..., Any], arrays: Sequence[Any]) -> list[Any]:
-    """The results of a function of tensors, in a context of its own: nothing is traced there, and all is recorded."""
+def _run(stack: Any, function: Callable[..., Any], arrays: Sequence[Any]) -> Any:
+    """What a function of tensors gives, in a context of its own: nothing is traced there, and all is recorded."""
 
-    def run() -> list[Any]:
-        given = [_moving(stack, stack.asarray(each)) for each in arrays]
-        return [None if y is None else y.numpy() for y in listed(stack, function(*given))]
+    def run() -> Any:
+        found = function(*[_moving(stack, stack.asarray(each)) for each in arrays])
+        return None if found is None else [None if y is None else y.numpy() for y in listed(stack, found)]
 
     return Context().run(run)
 

@@ -346,7 +346,7 @@ def test_a_mode_that_was_not_given_is_refused_with_words(stack: Any) -> None:
         (lambda x, y, g: g[:2], ShapeError, r"returned an array of shape \(2,\) as the cotangent of value 0"),
         (lambda x, y, g: (g, g), ShapeError, r"returned 2 arrays, wanted is one cotangent for each value"),
         (lambda x, y, g: 1 / 0, RunError, r"ZeroDivisionError"),
-        (lambda x, y, g: g * 1j, DTypeError, r"vjp of sin\) returned complex128 as result 0, told was float64"),
+        (lambda x, y, g: g * 1j, DTypeError, r"vjp of sin\) returned complex128 as result 0, callback expects float64"),
         (lambda x, y, g: g.fill(0), RunError, r"read-only"),
     ],
 )  # fmt: skip

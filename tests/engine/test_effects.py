@@ -192,9 +192,9 @@ def test_a_callback_cannot_touch_the_programs_memory(each: Any) -> None:
     ("function", "error", "words"),
     [
         (lambda a: 1 / 0, RunError, r"callback.*ZeroDivisionError: division by zero"),
-        (lambda a: None, ShapeError, r"returned 0 results, callback was told of 1"),
-        (lambda a: a[:1], ShapeError, r"returned an array of shape \(1,\) as result 0, told was \(2,\)"),
-        (lambda a: a * 1j, DTypeError, r"returned complex128 as result 0, told was float64"),
+        (lambda a: None, ShapeError, r"<lambda> returned None, callback expects 1 result of shape \(2,\)"),
+        (lambda a: a[:1], ShapeError, r"returned an array of shape \(1,\) as result 0, callback expects \(2,\)"),
+        (lambda a: a * 1j, DTypeError, r"returned complex128 as result 0, callback expects float64"),
     ],
 )
 @pytest.mark.parametrize("stack", [EAGER, LAZY], ids=["eager", "lazy"])

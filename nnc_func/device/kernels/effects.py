@@ -91,9 +91,14 @@ def _call(values: Any, function: Any, shapes: Any, dtypes: Any, pure: bool) -> l
     found = function(*map(seen if pure else host, values))
     results = list(found) if isinstance(found, (tuple, list)) else [] if found is None else [found]
     if len(results) != len(shapes):
-        raise ShapeError(f"{_name(function)} returned {len(results)} results, callback was told of {len(shapes)}")
+        given = "None" if found is None else f"{len(results)} results"
+        raise ShapeError(f"{_name(function)} returned {given}, callback expects {_expected(shapes)}")
     arrays = []
     for i, (result, shape, dtype) in enumerate(zip(results, shapes, dtypes, strict=True)):
+        if result is None:
+            raise ShapeError(
+                f"{_name(function)} returned None as result {i}, callback expects {np.dtype(dtype)} of shape {shape}"
+            )
         array = np.asarray(result)
         if array.shape != shape:
             raise ShapeError(
@@ -105,6 +110,12 @@ def _call(values: Any, function: Any, shapes: Any, dtypes: Any, pure: bool) -> l
             )
         arrays.append(array.astype(dtype))
     return arrays
+
+
+def _expected(shapes: Any) -> str:
+    """How many results there are to be, and of which shapes."""
+    several = "s" * (len(shapes) != 1)
+    return f"{len(shapes)} result{several}" + (f" of shape{several} {', '.join(map(str, shapes))}" if shapes else "")
 
 
 def _name(function: Any) -> str:
