@@ -102,11 +102,11 @@ def _call(values: Any, function: Any, shapes: Any, dtypes: Any, pure: bool) -> l
         array = np.asarray(result)
         if array.shape != shape:
             raise ShapeError(
-                f"{_name(function)} returned an array of shape {array.shape} as result {i}, told was {shape}"
+                f"{_name(function)} returned an array of shape {array.shape} as result {i}, callback expects {shape}"
             )
         if not np.can_cast(array.dtype, dtype, "same_kind") and array.dtype != dtype:
             raise DTypeError(
-                f"{_name(function)} returned {array.dtype} as result {i}, told was {np.dtype(dtype)}; cast it"
+                f"{_name(function)} returned {array.dtype} as result {i}, callback expects {np.dtype(dtype)}; cast it"
             )
         arrays.append(array.astype(dtype))
     return arrays
