@@ -156,8 +156,7 @@ class Jitted:
         self._lock = RLock()
         self._recording: Any = getattr(getattr(stack, "engine", None), "recording", None)
         self._memo: Any = getattr(getattr(stack, "engine", None), "memo", None)
-        # signatures with which it reads variables, or closes over what was made of them (True): a dynamic stack records
-        # the first, and what it closes over may be another value the next time
+        # signatures with which it reads variables, which a dynamic stack records; True: or closes over what these made
         self._called_for = dict[Any, bool]()
         self._records = dict[Any, Any]()  # signatures to programs that it records, False where there is none
         self._positions, self._names = _named(f, static)

@@ -9,6 +9,7 @@ Graphs:
 - ``bodies``, ``fragments``: parts of graphs as values.
 - ``transfer``, ``refinement``, ``history``: graphs on other stacks, with known extents, and how they came about.
 - ``reader_writer_lock``, ``unpickled``: who may use variables when; what is not pickled.
+- ``pauses``: when what is computed is a constant.
 
 Operators: ``ops`` has the catalogue, ``composite`` and ``composites`` the functions made of it.
 

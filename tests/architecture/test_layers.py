@@ -86,7 +86,7 @@ READERS = {  # facet: where in the library it may be read
         "testing/",
     ),
     "place": ("graph/shape.py", "device/places.py", "engine/", "testing/"),
-    "derivative": ("autodiff/", "engine/dynamic/paths.py", "testing/"),  # which asks what gradients flow through
+    "derivative": ("autodiff/", "engine/dynamic/flow.py", "testing/"),  # which asks what gradients flow through
     "cost": (
         FUSED,
         *CUT,

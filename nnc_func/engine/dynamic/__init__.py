@@ -2,7 +2,7 @@
 
 - ``dynamic``: the layer. It computes at once, and records.
 - ``quick``: the short way of tensors to it, past the layers.
-- ``records``: what is recorded, and how long it lives.
+- ``records``, ``flow``: what is recorded, and how long it lives; what gradients flow through.
 - ``paths``: what lies between recorded values, and its structure.
 - ``live``: what is alive, in numbers.
 - ``ahead``: work that is formed ahead.

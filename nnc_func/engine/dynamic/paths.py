@@ -8,9 +8,9 @@ from typing import Any
 
 from attrs import frozen
 
+from nnc_func.engine.dynamic.flow import carries_gradients
 from nnc_func.engine.dynamic.records import PART, Record
 from nnc_func.engine.dynamic.vacancies import Vacancy, lineage
-from nnc_func.facets.derivatives import Constant
 from nnc_func.op import Op
 
 
@@ -109,7 +109,7 @@ def above(ys: Sequence[Record], lowest: int) -> list[tuple[Record, Any]]:
 
 def _flows(record: Record, op: Any) -> bool:
     """Whether a gradient may flow through an application: results are floating, and its derivative is not zero."""
-    if op is not PART and type(op.derivative) is Constant:
+    if op is not PART and not carries_gradients(op):
         return False
     array, smooth = record.array, record.recording.smooth
     return any(map(smooth, array)) if type(array) is tuple else smooth(array)

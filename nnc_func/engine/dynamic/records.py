@@ -27,7 +27,8 @@ from weakref import WeakKeyDictionary, WeakValueDictionary, ref
 from attrs import evolve
 
 from nnc_func.body import bodies_of
-from nnc_func.facets.derivatives import Constant, Refusal
+from nnc_func.engine.dynamic.flow import carries_gradients
+from nnc_func.facets.derivatives import Refusal
 from nnc_func.facets.dtypes import kind_of
 from nnc_func.graph.leaves import CONSTANT, HELD, Variable
 from nnc_func.graph.node import Node, Result, Value
@@ -342,7 +343,7 @@ class Recording:
     def note_nodes(self, op: Op, args: Sequence[Any], found: Any) -> None:
         """Note of nodes that they are made of what is recorded: once they have values, these are no constants."""
         made_of: dict[Record, None] = {}
-        for a in () if type(op.derivative) is Constant else args:
+        for a in args if carries_gradients(op) else ():
             if type(a) is Recorded or type(a) is Variable:
                 recorded: Recorded = self.of(a) if isinstance(a, Variable) else a
                 made_of[recorded.record] = None
