@@ -113,8 +113,9 @@ class Ahead:
                 if type(a) is Recorded:
                     if a.array.size < LARGE:
                         if len(args) == 2 and type(y := args[1]) is Tensor:
-                            b = y.value.array if type(y.value) is Recorded else y.value
-                            is_small = y.hold is None and type(b) is np.ndarray and b.size < LARGE
+                            b = None if y.hold is not None else y.value  # what is promised is not asked for
+                            b = b.array if type(b) is Recorded else b
+                            is_small = type(b) is np.ndarray and b.size < LARGE
                         else:
                             is_small = len(args) == 1 or type(y) in REAL
                         if is_small and (found := way(stack, op, args, params)) is not None:
@@ -125,8 +126,8 @@ class Ahead:
                         call = calls.get((op, a.dtype))
                     elif len(args) == 2:
                         if type(y := args[1]) is Tensor:
-                            b = y.value
-                            if type(b) is np.ndarray and b.size < LARGE and y.hold is None and y.stack is stack:
+                            b = None if y.hold is not None else y.value
+                            if type(b) is np.ndarray and b.size < LARGE and y.stack is stack:
                                 call = calls.get((op, a.dtype, b.dtype))
                         elif type(y) in REAL and (known := numbers.get((op, a.dtype, type(y), y))) is not None:
                             call, b = known
