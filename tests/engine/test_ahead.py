@@ -25,9 +25,14 @@ from tests.profiles import examples
 
 SYNCHRONOUS = nnc.dynamic(own_device())
 STACK = nnc.lazy(own_device()).swap(engine=partial(nnc.Dynamic, asynchronous=True, ahead_from=0))
-(STACK.asarray(1.0) * 1.0).item()  # the first operator of a stack is never formed ahead, whichever test is the first
 OPS = STACK.ops
 NUMBERS = np.linspace(-1.0, 2.0, 6).reshape(2, 3)
+
+
+@pytest.fixture(autouse=True)
+def learned() -> None:
+    """The first operator of a stack, and the first after a function was traced, are never formed ahead."""
+    (STACK.asarray(1.0) * 1.0).item()
 
 
 def is_promised(tensor: Any) -> bool:

@@ -24,7 +24,12 @@ from tests.profiles import NIGHTLY
 
 STACK = nnc.lazy().swap(engine=partial(nnc.Dynamic, asynchronous=True, ahead_from=0))
 OPS = STACK.ops
-(STACK.asarray(1.0) * 1.0).item()  # the first operator of a stack is never formed ahead, whichever test is the first
+
+
+@pytest.fixture(autouse=True)
+def learned() -> None:
+    """The first operator of a stack, and the first after a function was traced, are never formed ahead."""
+    (STACK.asarray(1.0) * 1.0).item()
 
 
 def called(x: Any, function: Any) -> Any:
