@@ -64,13 +64,11 @@ class _Laying:
             args = (self.ordered(args[0], CHANNELS_INNERMOST), *args[1:])
         elif node.op is reshape and args[0].aval.layout is not None:
             args = (self._seen_as(args[0], node),)
-        elif node.op is permute_dims:
-            pass  # a view of whatever order
         elif node.op.layout in (layouts.common, layouts.shared) and not node.op.multi_result:
             full = {a for a in args if node.op is concat or a.aval.shape == node.aval.shape}
             if any(a.aval.layout == CHANNELS_INNERMOST for a in full):
                 args = tuple(self.ordered(a, CHANNELS_INNERMOST) if a in full else a for a in args)
-        elif node.op not in POOLS and node.op not in READERS:
+        elif node.op not in POOLS and node.op not in READERS and node.op is not permute_dims:
             args = tuple(self.ordered(a, b.aval.layout) for a, b in zip(args, node.args, strict=True))
         if args == node.args:
             return node
