@@ -104,6 +104,76 @@ def first(avals: tuple[Any, ...], shape: Any, /, **_: Any) -> Layout:
     return found
 
 
+def permuted(avals: tuple[Any, ...], shape: Any, /, *, axes: Any, **_: Any) -> Layout:
+    """That of the argument, its axes counted anew; what lies row by row is a view of no layout.
+
+    Examples
+    --------
+    >>> from nnc_func.aval import Aval
+    >>> images = Aval((1, 8, 5, 5), "float32", layout=CHANNELS_INNERMOST)
+    >>> permuted((images,), (5, 1, 5, 8), axes=(2, 0, 3, 1))
+    (1, 0, 2, 3)
+    """
+    layout: Layout = avals[0].layout
+    if layout is None:
+        return None
+    rank = len(layout)
+    order = [a % rank for a in axes] if axes is not None else list(range(rank))[::-1]
+    return permutation(tuple(map(order.index, layout)), rank)
+
+
+def reshaped(avals: tuple[Any, ...], shape: Any, /, **_: Any) -> Layout:
+    """That in which an argument's memory may be seen in another shape; None where it has to be copied for that.
+
+    Axes may be split, and those merged that lie next to each other in the order in which they are counted.
+
+    Examples
+    --------
+    >>> from nnc_func.aval import Aval
+    >>> images = Aval((2, 8, 5, 5), "float32", layout=CHANNELS_INNERMOST)
+    >>> reshaped((images,), (2, 4, 2, 5, 5)), reshaped((images,), (2, 8, 25)), reshaped((images,), (2, 200))
+    ((0, 3, 4, 1, 2), (0, 2, 1), None)
+    """
+    (x,) = avals
+    groups = None if x.layout is None else _groups(x.shape, shape)
+    if groups is None:
+        return None
+    lies = {axis: at for at, axis in enumerate(axis for axis in x.layout if x.shape[axis] != 1)}
+    order = []
+    for before, after in groups:
+        places = [lies[axis] for axis in before if x.shape[axis] != 1]
+        if places and places != list(range(places[0], places[0] + len(places))):
+            return None
+        order.append((places[0] if places else -1, after))  # of extent 1: it may stand anywhere
+    return permutation(tuple(axis for _, after in sorted(order) for axis in after), len(shape))
+
+
+def _groups(before: Any, after: Any) -> list[tuple[list[int], list[int]]] | None:
+    """Axes of one shape, and those of another that they become: as few at a time as there can be.
+
+    None where that is not known of extents that are symbols, and of a shape without elements.
+    """
+    found = []
+    i = j = 0
+    while i < len(before) and j < len(after):
+        one, other, rows, columns = before[i], after[j], [i], [j]
+        while one != other:
+            if not (isinstance(one, int) and isinstance(other, int) and one and other):
+                return None
+            if one < other:
+                rows.append(rows[-1] + 1)
+                one *= before[rows[-1]]
+            else:
+                columns.append(columns[-1] + 1)
+                other *= after[columns[-1]]
+        if one == 0:
+            return None
+        found.append((rows, columns))
+        i, j = rows[-1] + 1, columns[-1] + 1
+    found += [([axis], []) for axis in range(i, len(before))] + [([], [axis]) for axis in range(j, len(after))]
+    return found
+
+
 def given(avals: tuple[Any, ...], shape: Any, /, *, layout: Any, data_format: str, **_: Any) -> Layout:
     """That of the parameter ``layout``."""
     return permutation(layout, len(shape), data_format)

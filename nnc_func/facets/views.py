@@ -19,7 +19,8 @@ class View:
     contiguous
         The result of a contiguous argument is contiguous, and whole (reshape is; a slice is not).
     needs_contiguous
-        Only a contiguous argument can be viewed, any other must be copied (so it is for reshape).
+        Only a contiguous argument can be viewed (so it is for reshape), or one that lies without gaps in a layout, if
+        the operator's layout rule gives the result one too. Any other must be copied.
     """
 
     argument: int = 0

@@ -20,6 +20,7 @@ FILES = sorted(
     for path in (ROOT / folder).rglob("*.py")
 )
 LIBRARY = [name for name in FILES if name.startswith("nnc_func/")]
+MARKERS = re.compile(r"^(<{7}|>{7}) ", re.MULTILINE)
 UNFINISHED = re.compile(r"\b(TO" r"DO|FIX" r"ME|X" r"XX)\b")  # in pieces: this file is searched, too
 
 
@@ -38,6 +39,12 @@ def test_a_file_has_at_most_600_lines() -> None:
 
 def is_short(name: str) -> None:
     assert len(_text(name).splitlines()) <= LIMIT
+
+
+def test_no_merge_is_half_done() -> None:
+    pages = [*ROOT.glob("*.md"), *ROOT.glob("*.toml"), *(ROOT / "docs").rglob("*.md")]
+    texts = {**{name: _text(name) for name in FILES}, **{path.name: path.read_text("utf-8") for path in pages}}
+    assert [name for name, text in texts.items() if MARKERS.search(text)] == []
 
 
 def test_no_file_is_named_for_having_no_subject() -> None:

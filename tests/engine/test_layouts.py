@@ -7,12 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from attrs import evolve
 from hypothesis import assume, example, given
+from hypothesis import strategies as st
 
 import nnc_func as nnc
 from nnc_func.config import config
-from nnc_func.errors import GraphError, ShapeError
-from nnc_func.facets.layouts import permutation, strides
+from nnc_func.errors import GraphError, PlanError, ShapeError
+from nnc_func.facets.layouts import permutation, reshaped, strides
 from nnc_func.graph.text.parsing import parsed
 from nnc_func.graph.text.writing import large_constants, printed
 from nnc_func.testing.agreement import agree, follow
@@ -185,3 +187,105 @@ def test_rules_drop_relayouts_that_change_nothing() -> None:
     there = ops.relayout(ops.relayout(x, layout=(1, 0)), layout="row-major")
     program = LAZY.compile([x], [there + 1, ops.relayout(ops.relayout(x, layout=(1, 0)), layout=(1, 0))])
     assert sorted(n.op.name for n in program.graph.nodes if n.args) == ["add", "relayout"]
+
+
+@st.composite
+def seen_in_another_shape(draw: Any) -> tuple[nnc.Aval, tuple[int, ...]]:
+    """An array that lies in some order, and a shape with as many elements."""
+    factors = draw(st.lists(st.sampled_from([1, 2, 3]), min_size=1, max_size=6))
+
+    def some() -> tuple[int, ...]:
+        cuts = draw(st.lists(st.booleans(), min_size=len(factors), max_size=len(factors)))
+        shape = [1]
+        for factor, cut in zip(factors, cuts, strict=True):
+            shape = [*shape, factor] if cut else [*shape[:-1], shape[-1] * factor]
+        return tuple(shape)
+
+    shape = some()
+    return nnc.Aval(shape, "float32", layout=tuple(draw(st.permutations(range(len(shape)))))), some()
+
+
+@MANY
+@given(seen_in_another_shape())
+@example((nnc.Aval((1, 8, 5, 5), "float32", layout=(0, 2, 3, 1)), (1, 4, 2, 5, 5)))
+@example((nnc.Aval((2, 8, 5, 5), "float32", layout=(0, 2, 3, 1)), (2, 200)))
+def test_a_reshape_has_a_layout_just_where_numpy_gives_a_view(given: tuple[nnc.Aval, tuple[int, ...]]) -> None:
+    aval, shape = given
+    found = reshaped((aval,), shape)
+    array = np.lib.stride_tricks.as_strided(np.arange(aval.size, dtype="float32"), aval.shape, aval.strides)
+    seen = array.reshape(shape)
+    if not np.shares_memory(seen, array):
+        assert found is None
+    elif found is not None:  # else it is seen row by row
+        wanted = strides(found, shape, 4)
+        assert wanted is not None
+        assert [s for s, n in zip(seen.strides, shape, strict=True) if n > 1] == [
+            s for s, n in zip(wanted, shape, strict=True) if n > 1
+        ]
+    elif aval.layout is not None:
+        assert seen.flags.c_contiguous
+
+
+def shuffled(ops: Any, x: Any, groups: int) -> Any:
+    """Channels of images (NCHW), each group's first ones first."""
+    n, channels, *rest = x.shape
+    apart = ops.reshape(x, shape=(n, groups, channels // groups, *rest))
+    return ops.reshape(ops.permute_dims(apart, axes=(0, 2, 1, 3, 4)), shape=x.shape)
+
+
+def twice(ops: Any, x: Any, w: Any) -> Any:
+    """Two convolutions by the same weights."""
+    y = ops.conv2d(x, w, padding="SAME", data_format="NCHW")
+    return ops.conv2d(y, w, padding="SAME", data_format="NCHW")
+
+
+@pytest.mark.parametrize("batch", [1, 2])
+def test_channels_are_shuffled_by_one_copy_where_they_lie_innermost(batch: int) -> None:
+    x, ops = LAZY.input("x", (batch, 8, 6, 6)), LAZY.ops
+    random = np.random.default_rng(0)
+    kernels = [LAZY.asarray(random.normal(size=(3, 3, 8, 8), scale=0.1).astype("float32")) for _ in range(5)]
+    y = x
+    for w in kernels:
+        y = shuffled(ops, twice(ops, y, w), 4)
+    lazy = LAZY.swap(optimiser=LAZY.optimiser.with_numerics("rounding"))
+    program = lazy.compile([x], [y])
+    copies = [i for i in program.plan.verify().instructions if not i.view and i.op.name in ("relayout", "reshape")]
+    images = random.normal(size=x.shape).astype("float32")
+    eager = nnc.eager()
+    wanted = eager.asarray(images)
+    for w in kernels:
+        wanted = shuffled(eager.ops, twice(eager.ops, wanted, eager.asarray(w.numpy())), 4)
+    np.testing.assert_allclose(program(images)[0], wanted.numpy(), rtol=1e-4, atol=1e-4)
+    assert len(copies) == len(kernels) + 2, "one a shuffle, one at the beginning, one at the end"
+
+
+def test_what_is_reshaped_between_layouts_of_unknown_extents_is_copied() -> None:
+    ops = LAZY.ops
+    x = LAZY.input("x", ("n", 2, 3))
+    n = x.shape[0]
+    laid = ops.relayout(x, layout=(0, 2, 1))
+    y = ops.permute_dims(ops.reshape(laid, shape=(n, 2, 3, 1)), axes=(0, 3, 2, 1))
+    program = LAZY.compile([x], [y, ops.reshape(laid, shape=(n * 2, 3))])
+    for count in (1, 2, 5):
+        given = np.arange(6.0 * count, dtype="float32").reshape(count, 2, 3)
+        one, other = program(given)
+        np.testing.assert_array_equal(one, given.reshape(count, 2, 3, 1).transpose(0, 3, 2, 1))
+        np.testing.assert_array_equal(other, given.reshape(-1, 3))
+
+
+def test_a_plan_is_refused_that_shows_memory_in_an_order_that_it_does_not_have() -> None:
+    x, ops = LAZY.input("x", (4, 4)), LAZY.ops
+    seen = ops.reshape(ops.relayout(x, layout=(1, 0)), shape=(4, 2, 2))
+    plan = LAZY.compile([x], [seen * 2]).plan.verify()
+    (at,) = [n for n, i in enumerate(plan.instructions) if i.op.name == "reshape"]
+    shown = plan.instructions[at]
+    assert shown.view
+    assert plan.slots[shown.results[0]].aval.layout == (1, 2, 0)
+    slots = list(plan.slots)
+    slots[shown.results[0]] = evolve(slots[shown.results[0]], aval=seen.aval.having(layout=None))
+    with pytest.raises(PlanError, match="which is not contiguous: reshape has to copy there"):
+        evolve(plan, slots=tuple(slots)).verify()
+    slots = list(plan.slots)
+    slots[shown.operands[0]] = evolve(slots[shown.operands[0]], strides=(16, 4))
+    with pytest.raises(PlanError):
+        evolve(plan, slots=tuple(slots)).verify()

@@ -306,7 +306,9 @@ class Draft:
         base = self.slots[operands[view.argument]]
         plain = base.is_plain
         if not plain and view.needs_contiguous:
-            return False
+            laid = base.is_whole and not base.is_view and base.aval.layout is not None
+            if not laid or any(value.aval.layout is None for value in results):
+                return False
         if len(results) > 1 and not self.sub_buffers.gapless.isdisjoint(results):
             return False
         slots = []

@@ -209,7 +209,9 @@ class _Replay:
             raise PlanError(f"{self.named(t)} has no operand {facet.argument} to be a view of")
         base = i.operands[facet.argument]
         laid = self.plan.slots[base].aval
-        if facet.needs_contiguous and not (self.plain[base] and self.region[base].is_compact):
+        if facet.needs_contiguous and not (
+            (self.plain[base] and self.region[base].is_compact) or self.is_laid(base, i.results)
+        ):
             raise PlanError(
                 f"{self.named(t)} is a view of slot {base}, which is not contiguous: {i.op.name} has to copy there"
             )
@@ -225,6 +227,12 @@ class _Replay:
             self.region[slot] = self.region[base]
             self.plain[slot] = facet.contiguous and self.plain[base] and ordered
             self.make(t, slot)
+
+    def is_laid(self, base: int, results: tuple[int, ...]) -> bool:
+        """Whether an operand lies as its layout says, and its results, which show it, have layouts as well."""
+        slots = self.plan.slots
+        own = not slots[base].is_view and slots[base].aval.layout is not None and self.in_order(base)
+        return own and all(slots[s].aval.layout is not None for s in results)
 
     def kernel(self, t: int, i: Instruction) -> None:
         """Scratch and results are written; the operands have been read."""

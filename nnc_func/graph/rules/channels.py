@@ -17,6 +17,7 @@ from nnc_func.graph.rules.substituting import now
 FEW = 4  # convolutions, at least; and one for each relayout, which reads and writes all images
 
 conv2d, relayout, concat = OPS["conv2d"], OPS["relayout"], OPS["concat"]
+reshape, permute_dims = OPS["reshape"], OPS["permute_dims"]
 CONVOLUTIONS = frozenset((conv2d, OPS["conv2d_input_gradient"]))  # the second one is a transposed one, too
 POOLS = frozenset((OPS["max_pool2d"], OPS["average_pool2d"]))
 READERS = frozenset([OPS[n] for n in ("mean", "sum", "max", "min")])  # read any order, and make little of much
@@ -61,17 +62,29 @@ class _Laying:
         if node.op in CONVOLUTIONS and self._is_laid(node, args):
             self.convolutions += node.args[0].aval.layout != CHANNELS_INNERMOST
             args = (self.ordered(args[0], CHANNELS_INNERMOST), *args[1:])
+        elif node.op is reshape and args[0].aval.layout is not None:
+            args = (self._seen_as(args[0], node),)
         elif node.op.layout in (layouts.common, layouts.shared) and not node.op.multi_result:
             full = {a for a in args if node.op is concat or a.aval.shape == node.aval.shape}
             if any(a.aval.layout == CHANNELS_INNERMOST for a in full):
                 args = tuple(self.ordered(a, CHANNELS_INNERMOST) if a in full else a for a in args)
-        elif node.op not in POOLS and node.op not in READERS:
+        elif node.op not in POOLS and node.op not in READERS and node.op is not permute_dims:
             args = tuple(self.ordered(a, b.aval.layout) for a, b in zip(args, node.args, strict=True))
         if args == node.args:
             return node
         same = all(a.aval == b.aval for a, b in zip(args, node.args, strict=True))
         made: Node = self.builder.made(node.op, args, node.items, node.avals if same else None)
         return made
+
+    def _seen_as(self, x: Value, node: Node) -> Value:
+        """What is reshaped: in the order that it has, or another, of which the memory is seen in the result's shape."""
+        if layouts.reshaped((x.aval,), node.shape) is not None:
+            return x
+        if node.aval.ndim == len(CHANNELS_INNERMOST):
+            wanted = layouts.reshaped((node.aval.having(layout=CHANNELS_INNERMOST),), x.shape)
+            if wanted is not None:
+                return self.ordered(x, wanted)
+        return self.ordered(x, node.args[0].aval.layout)
 
     def _is_laid(self, node: Node, args: tuple[Value, ...]) -> bool:
         """Whether the device has a kernel for images of which channels lie innermost."""
