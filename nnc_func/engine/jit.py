@@ -283,6 +283,8 @@ class Jitted:
             takes = is_smooth_value(carrier)
             if takes:
                 moving.append(len(carriers))
+            if not takes and not isinstance(leaf, Tensor):
+                array = owned(self.stack.device, array)  # whose owner may write into it before gradients are asked for
             carriers.append(self.stack.value_of(carrier) if takes else array)
             signature.append((self.stack.device.aval(array), takes))
         key = (structure.signature, tuple(signature), statics, exact(tuple(v for _, v in statics)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,13 +22,23 @@ from tests.engine.dynamic_stacks import total, weighed
 from tests.profiles import NIGHTLY, examples
 
 DYNAMIC, EAGER, LAZY = nnc.dynamic(), nnc.eager(), nnc.lazy()
+SETTINGS = {
+    "plain": DYNAMIC,
+    "asynchronous": nnc.dynamic(asynchronous=True),
+    "each ahead": nnc.lazy().swap(engine=partial(nnc.Dynamic, asynchronous=True, ahead_from=0)),
+    "replayed": nnc.dynamic(replay_after=1),
+    "memoised": nnc.dynamic(memoise=True),
+    "evicted": nnc.dynamic(memory_limit=0),
+}
+each_setting = pytest.mark.parametrize("setting", SETTINGS)
 
 
-@examples(few=20, nightly=2000)
+@each_setting
+@examples(few=6, nightly=500)
 @given(strategies.programs())
-def test_values_are_those_of_every_engine(program: Program) -> None:
-    apply_at_once(program, DYNAMIC)
-    follow(program, DYNAMIC)
+def test_values_are_those_of_every_engine(setting: str, program: Program) -> None:
+    apply_at_once(program, SETTINGS[setting])
+    follow(program, SETTINGS[setting])
 
 
 @examples(few=6, nightly=1000)
@@ -36,26 +47,28 @@ def test_gradients_of_functions_are_those_of_the_eager_stack(program: Program) -
     differentiate(program, DYNAMIC)
 
 
-@examples(few=10, nightly=2000)
+@each_setting
+@examples(few=4, nightly=500)
 @given(st.one_of(strategies.programs(smooth=True), strategies.programs(smooth=True, control_flow=True)))
-def test_gradients_of_values_are_those_of_functions(program: Program) -> None:
+def test_gradients_of_values_are_those_of_functions(setting: str, program: Program) -> None:
+    stack = SETTINGS[setting]
     leaves = [leaf.value() for leaf in program.leaves]
     by = tuple(n for n, leaf in enumerate(leaves) if leaf.dtype.kind == "f")
     if not by:
         return
     _, met = program.on_arrays(leaves)
     comparable(met.largest, SLOPE)
-    tensors = [
-        DYNAMIC.variable(f"leaf {n}", leaf) if n in by else DYNAMIC.asarray(leaf) for n, leaf in enumerate(leaves)
-    ]
+    tensors = [stack.variable(f"leaf {n}", leaf) if n in by else stack.asarray(leaf) for n, leaf in enumerate(leaves)]
     xs = [tensors[n] for n in by]
     with np.errstate(all="ignore"):
-        first = DYNAMIC.gradients([total(DYNAMIC, program, tensors)], xs)
-        second = DYNAMIC.gradients([weighed(DYNAMIC, first)], xs)
-        for stack in (EAGER, LAZY) if NIGHTLY else (EAGER,):
-            gradient = stack.grad(lambda *given, stack=stack: total(stack, program, given), by)
+        for _ in range(2):  # what is replayed or found again has come once before
+            first = stack.gradients([total(stack, program, tensors)], xs)
+            second = stack.gradients([weighed(stack, first)], xs)
+            [g.numpy() for g in (*first, *second)]
+        for other in (EAGER, LAZY) if NIGHTLY else (EAGER,):
+            gradient = other.grad(lambda *given, stack=other: total(stack, program, given), by)
             slopes = gradient(*leaves)
-            curved = stack.grad(lambda *given, stack=stack, f=gradient: weighed(stack, f(*given)), by)(*leaves)
+            curved = other.grad(lambda *given, stack=other, f=gradient: weighed(stack, f(*given)), by)(*leaves)
             wanted = [g.numpy() for g in (*slopes, *curved)]
             largest = max([met.largest, *(float(np.abs(g).max()) for g in wanted if g.size and np.isfinite(g).all())])
             comparable(largest, SLOPE)
@@ -77,13 +90,16 @@ def test_gradients_of_each_operator_are_the_eager_stacks(each: Op, data: Any) ->
         results = found if isinstance(found, tuple) else (found,)
         return weighed(stack, [y for y in results if y.dtype.kind == "f"])
 
-    xs = [DYNAMIC.variable(f"x{n}", arrays[n]) for n in by]
     with np.errstate(all="ignore"):
-        found = DYNAMIC.gradients([applied(DYNAMIC, *xs)], xs)
         gradient = EAGER.grad(lambda *floating: applied(EAGER, *floating), tuple(range(len(by)))) if by else tuple
-        for one, other in zip(found, gradient(*(arrays[n] for n in by)), strict=True):
-            np.testing.assert_allclose(one.numpy(), other.numpy(), rtol=1e-6, atol=1e-7)
-            assert one.dtype == other.dtype
+        wanted = gradient(*(arrays[n] for n in by))
+        for stack in SETTINGS.values():
+            xs = [stack.variable(f"x{n}", arrays[n]) for n in by]
+            recorded = [x * np.ones((), x.dtype) for x in xs]
+            found = stack.gradients([applied(stack, *recorded)], xs)
+            for one, other in zip(found, wanted, strict=True):
+                np.testing.assert_allclose(one.numpy(), other.numpy(), rtol=1e-6, atol=1e-7)
+                assert one.dtype == other.dtype
 
 
 def test_what_a_branch_writes_out_reads_the_variables_of_now() -> None:

@@ -108,7 +108,13 @@ class Ahead:
         otherwise = self._others(stack)
 
         def bind(op: Op, *args: Any, **params: Any) -> Any:
-            if args and not params and type(x := args[0]) is Tensor and x.hold is None and x.stack is stack:
+            if (
+                0 < len(args) < 3
+                and not params
+                and type(x := args[0]) is Tensor
+                and x.hold is None
+                and x.stack is stack
+            ):
                 a = x.value
                 if type(a) is Recorded:
                     if a.array.size < LARGE:
@@ -124,13 +130,12 @@ class Ahead:
                     call, b = None, None
                     if len(args) == 1:
                         call = calls.get((op, a.dtype))
-                    elif len(args) == 2:
-                        if type(y := args[1]) is Tensor:
-                            b = None if y.hold is not None else y.value
-                            if type(b) is np.ndarray and b.size < LARGE and y.stack is stack:
-                                call = calls.get((op, a.dtype, b.dtype))
-                        elif type(y) in REAL and (known := numbers.get((op, a.dtype, type(y), y))) is not None:
-                            call, b = known
+                    elif type(y := args[1]) is Tensor:
+                        b = None if y.hold is not None else y.value
+                        if type(b) is np.ndarray and b.size < LARGE and y.stack is stack:
+                            call = calls.get((op, a.dtype, b.dtype))
+                    elif type(y) in REAL and (known := numbers.get((op, a.dtype, type(y), y))) is not None:
+                        call, b = known
                     if call is not None and type(call) is not dict:
                         try:
                             found = call(a) if b is None else call(a, b)
