@@ -229,8 +229,7 @@ class Stack(Derivatives):
                 try:
                     found = call(*given)
                 except Exception as error:
-                    failed = self._dispatch.failure(op, given, params, error)
-                    raise failed from failed.__cause__
+                    raise self._dispatch.failure(op, given, params, error)  # noqa: B904 - of which it knows the cause
                 if type(found) is own:
                     return Tensor(self, found)
                 placed = self._dispatch.place(op, found)

@@ -41,7 +41,7 @@ def asarray(xp: ArrayNamespace, obj: Any, /, *, dtype: Any = None, device: Any =
             if copy is False:
                 raise ValueError(f"asarray: {obj.dtype} to {as_dtype(dtype)} needs a copy, and copy=False was given")
             return xp.to_device(xp.astype(obj, dtype), device)
-        return xp.to_device(Tensor(obj.stack, obj.value) if copy else obj, device)
+        return xp.to_device(+obj if copy else obj, device)
     if copy is False:
         if hasattr(obj, "__dlpack__") and dtype in (None, getattr(obj, "dtype", None)):
             return xp.from_dlpack(obj, device=device, copy=False)

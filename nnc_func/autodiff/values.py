@@ -97,9 +97,14 @@ def gradients(
     pull, sources, arrays = _pull(stack, tops, bottoms, flowing, totals)
     beside = [c for c in (*(flowing or ()), *(totals or ())) if c is not None]
     results = iter(_run(stack.engine, pull, [*sources, *beside], [*arrays, *map(_array, beside)]))
-    zeros = stack.autodiff.functions.zeros_like
+    zeros, is_on = stack.autodiff.functions.zeros_like, stack.engine.recording.is_on
+
+    def unreached(n: int, x: Any) -> Any:
+        total = None if totals is None else totals[n]
+        return zeros(x.array) if total is None else total if is_on else _array(total)
+
     return tuple([
-        Tensor(stack, next(results) if flows else zeros(x.array) if totals is None or totals[n] is None else totals[n])
+        Tensor(stack, next(results) if flows else unreached(n, x))
         for n, (x, flows) in enumerate(zip(bottoms, pull.flows, strict=True))
     ])  # fmt: skip
 
@@ -243,6 +248,13 @@ class _Writing:
 
     def pull(self, flowing: list[Any] | None, totals: list[Any] | None) -> Pull:
         """How gradients flow, given avals of cotangents and of what is added to."""
+        try:
+            return self._compiled(self._written(flowing, totals))
+        finally:
+            self.trace.tape.clear()  # whose entries refer to this
+            self.parents.clear()
+
+    def _written(self, flowing: list[Any] | None, totals: list[Any] | None) -> list[Any]:
         for n in self.wanted.difference([n for step in self.path.steps for n in step.results]):
             self._take(n)
         for step in self.path.steps:
@@ -258,11 +270,10 @@ class _Writing:
             for i, n in enumerate(self.path.ys)
         ]  # fmt: skip
         Linearised(self.trace, [], ys).pull(cotangents)
-        self.trace.tape.clear()  # whose entries refer to this
         found = [self.taken.get(n) for n in self.path.xs]
         if added is not None:
             found = [g if g is None or t is None else o.add(t, g) for g, t in zip(found, added, strict=True)]
-        return self._compiled(found)
+        return found
 
     def _take(self, number: int, *parents: Any) -> None:
         """Note the gradient of a value once it is complete, and let it flow on."""

@@ -112,3 +112,53 @@ def test_another_stack_goes_on() -> None:
             return (x * x).sum()
 
     np.testing.assert_allclose(lazy.grad(f)(POINT).numpy(), 2 * POINT)
+
+
+def _whole(stack: Any, x: Any) -> Any:
+    y = x * 1
+    y[:] = x
+    return y
+
+
+SAME: dict[str, Callable[[Any, Any], Any]] = {
+    "+": lambda s, x: +x,
+    "copy": lambda s, x: x.copy(),
+    "index": lambda s, x: x[...],
+    "set": _whole,
+    "positive": lambda s, x: s.ops.positive(x),
+    "of the array API": lambda s, x: s.array_api.positive(x),
+    "asarray": lambda s, x: s.array_api.asarray(x, copy=True),
+    "cast": lambda s, x: x.astype(x.dtype),
+}
+
+
+@pytest.mark.parametrize("same", SAME)
+def test_nor_through_what_gives_the_same_numbers(stack: Any, same: str) -> None:
+    """It computes nothing; but a copy that was made within is a constant, as a target that follows is."""
+
+    def within(x: Any) -> Any:
+        with stack.no_grad():
+            y = SAME[same](stack, x)
+        return (y * x).sum()
+
+    def without(x: Any) -> Any:
+        return (SAME[same](stack, x) * x).sum()
+
+    for of in (stack.grad, lambda f: stack.jit(stack.grad(f))):
+        np.testing.assert_array_equal(of(within)(POINT).numpy(), POINT)
+        with stack.no_grad():  # what begins meanwhile is differentiated
+            np.testing.assert_array_equal(of(without)(POINT).numpy(), 2 * POINT)
+    if "recording" in dir(stack.engine):
+        x = stack.variable("x", POINT)
+        for each in (x, x * 1.0):
+            np.testing.assert_array_equal(stack.gradients([within(each)], [each])[0].numpy(), POINT)
+
+
+def test_what_gradients_are_added_to_becomes_a_constant() -> None:
+    stack = nnc.dynamic()
+    x, z = (+stack.variable(name, np.array(value)) for name, value in (("x", 3.0), ("z", 5.0)))
+    for y, wanted in ((x * x, 9.0), (z * z, 3.0)):  # the second is made of something else
+        with stack.no_grad():
+            (g,) = stack.gradients([y], [x], into=[x])
+        assert g.item() == wanted
+        assert stack.gradients([g * x], [x])[0].item() == wanted

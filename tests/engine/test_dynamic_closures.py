@@ -82,3 +82,14 @@ def test_without_gradients_a_leaf_is_read_as_it_is_now(stack: Any) -> None:
             assert step(stack.asarray([1.0, 2.0])).item() == (n + 1) * (1 * (1 + n) + 2 * (2 + n))
         w, k = w + 1.0, k + 1
     assert step(stack.asarray([1.0, 2.0])).item() == 4 * (4 + 2 * 5)
+
+
+def test_arrays_that_are_arguments_may_be_written_into_afterwards(stack: Any) -> None:
+    """A loader fills its batch once more before gradients are asked for."""
+    w = stack.variable("w", np.array([1.0, 2.0]))
+    step, batch = stack.jit(lambda w, x: (w * x).sum()), np.empty(2)
+    for n in range(4):
+        batch[:] = n + 1, n + 2
+        loss = step(w, batch)
+        batch[:] = np.nan
+        np.testing.assert_array_equal(stack.gradients([loss], [w])[0].numpy(), [n + 1, n + 2])

@@ -325,3 +325,68 @@ def test_finalisers_may_ask_for_gradients_at_any_time() -> None:
     assert asked == [32.0] * 200
     del x, y
     assert stack.live == Live(0, 0, 0, 0)
+
+
+# --- errors, and finalisers of cycles ---------------------------------------------------------------------------
+
+
+def boom(x: Any) -> Any:
+    raise ValueError("boom")
+
+
+FAILING: dict[str, Any] = {
+    "shapes": lambda s, x: x * x[:2],
+    "index": lambda s, x: s.ops.take(x, s.asarray(np.array([7]))),
+    "function": lambda s, x: s.ops.callback(x, function=boom, shapes=((3,),), dtypes=("float64",), pure=True)[0],
+    "cholesky": lambda s, x: s.ops.cholesky(s.ops.outer(x, x) * -1),
+    "gradients": lambda s, x: s.gradients(
+        [s.jit(lambda x: s.ops.callback(x, function=np.sin, shapes=((3,),), dtypes=("float64",), pure=True)[0])(x)],
+        [x],
+    )[0],
+}
+
+
+@pytest.mark.parametrize("what", FAILING)
+@pytest.mark.parametrize("ahead", [False, True])
+def test_an_error_keeps_nothing_alive_once_it_is_gone(what: str, ahead: bool) -> None:
+    stack = fresh()
+    if ahead:
+        stack = stack.swap(engine=partial(nnc.Dynamic, asynchronous=True, ahead_from=0))
+
+    def step() -> None:
+        x = stack.ops.sin(stack.variable("x", np.arange(3.0)) * 2.0)
+        with pytest.raises(nnc.errors.NncError) as caught:
+            FAILING[what](stack, x).numpy()
+        del caught
+
+    if what == "function" and ahead:
+        x = stack.variable("x", np.arange(3.0)) * 2.0
+        with pytest.raises(nnc.errors.RunError) as told:
+            FAILING[what](stack, x).numpy()
+        assert "in boom" in "".join(told.value.__notes__), "where it was raised is a note"
+        del told, x
+    for _ in range(3):
+        step()
+    assert stack.live.nodes == stack.live.symbols == 0
+
+
+def test_finalisers_of_a_cycle_use_its_values() -> None:
+    """The collector may call that of a value before the user's own."""
+    stack, found = fresh(), []
+
+    class Last:
+        def __init__(self, x: Any) -> None:
+            self.x = x
+
+        def __del__(self) -> None:
+            y = self.x * self.x
+            found.append((y.item(), stack.gradients([y], [self.x])[0].item()))
+
+    for _ in range(20):
+        x = stack.variable("x", 3.0) * 2.0
+        cycle: list[Any] = [x]
+        cycle += [cycle, Last(x)]
+        del x, cycle
+    gc.collect()
+    assert found == [(36.0, 12.0)] * 20
+    assert stack.live.symbols == 0

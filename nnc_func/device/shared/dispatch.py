@@ -124,12 +124,14 @@ class Dispatch:
         try:
             found = call(*args)
         except Exception as error:
-            failed = self.failure(op, args, params, error)
-            raise failed from failed.__cause__
+            raise self.failure(op, args, params, error)  # noqa: B904 - of which it knows the cause
         return found if type(found) is self._own else self.place(op, found)
 
     def failure(self, op: Op, args: tuple[Any, ...], params: dict[str, Any], error: Exception) -> NncError:
-        """What a kernel raised as an error of this library, that names the operator, the shapes and the user's line."""
+        """What a kernel raised as an error of this library, that names the operator, the shapes and the user's line.
+
+        No frame may keep it in a variable: it would be held by its own traceback, with all operands.
+        """
         if isinstance(error, NncError):
             found = error
         else:
@@ -137,6 +139,7 @@ class Dispatch:
         where = self._where()
         if where and where not in str(found):
             found.args = (f"{found} (at {where})",)
+        found.__suppress_context__ = True
         return found
 
     def place(self, op: Op, found: Any) -> Any:

@@ -163,7 +163,7 @@ def explained(op: Op, avals: tuple[Any, ...], items: Items, error: Exception, wh
         try:
             check_shapes(op, avals, items)
         except NncError as refusal:
-            return refusal
+            return refusal.with_traceback(None)  # whose frames hold it, and the operands of whoever asks
     said = ", ".join([*map(repr, avals), *(f"{k}={_short(repr(v))}" for k, v in items)])
     kind = (
         type(error) if isinstance(error, NncError) else AllocationError if isinstance(error, MemoryError) else RunError

@@ -81,8 +81,7 @@ def short_way(dispatch: Dispatch, recording: Recording) -> Callable[..., Any]:
         try:
             found = call(*given)
         except Exception as error:
-            failed = dispatch.failure(op, given, params, error)
-            raise failed from failed.__cause__
+            raise dispatch.failure(op, given, params, error)  # noqa: B904 - of which it knows the cause
         if type(found) is not own:
             found = dispatch.place(op, found)
         paused = paused_here()

@@ -260,11 +260,11 @@ class Recording:
         reaching, last = 0, None
         for each in operands:
             if type(each) is Record and each is not last:
-                users = each.users
-                if reaching and len(operands) > 2 and ref(made) in users:  # type: ignore[operator]
+                users = self._revived(each) if each.users is None else each.users
+                if reaching and len(operands) > 2 and ref(made) in users:
                     continue
                 last = each
-                users.add(ref(made, users.discard))  # type: ignore[union-attr]
+                users.add(ref(made, users.discard))
                 reaching += 1
         made.reaching = reaching
         if not reaching:
@@ -272,6 +272,16 @@ class Recording:
         shown = _blank(Recorded)
         shown.array, shown.record = array, made
         return shown
+
+    def _revived(self, record: Record) -> set[Any]:
+        """The users of a record that was dropped and is used once more: it takes gradients, and was made of nothing.
+
+        So it is where the collector has found a cycle, and calls a finaliser of the user's after that of a value.
+        """
+        users = record.users = set()
+        record.held = True  # nobody says any more when it is not
+        self._note(record)
+        return users
 
     def _note(self, record: Record) -> None:
         """Let a record that is made of nothing be found."""

@@ -14,6 +14,7 @@ from nnc_func.errors import PlaceError, UnknownOperatorError
 from nnc_func.facets.shapes import normalise_axes
 from nnc_func.graph.composite import Composite
 from nnc_func.graph.ops import CATALOGUE
+from nnc_func.graph.pauses import paused_here
 from nnc_func.graph.tensors.operator_methods import OperatorMethods
 from nnc_func.op import Catalogue, Op
 
@@ -87,7 +88,10 @@ class Ops(OperatorMethods[T]):
         given = [a if a is None or type(a) in SCALARS else self.lift(a) for a in args]
         while given and given[-1] is None:
             given.pop()
-        return composite.over(self.functions, *given, **params)
+        found = composite.over(self.functions, *given, **params)
+        if paused_here() and any(found is a for a in given):
+            return self.cast(found, dtype=self.dtype(found))  # an operator, which is recorded or not as all others are
+        return found
 
     def _unknown(self, name: str) -> AttributeError:
         """The error of a name that is no operator's, nor a composite's."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Any
 
 _blank = object.__new__
@@ -38,10 +39,19 @@ class Promise:
             What the operator raised, now that it was computed.
         """
         self.sequence.inspect(self)
-        found = self.value
-        if isinstance(found, Exception):
-            raise found
-        return found
+        if isinstance(self.value, Exception):
+            raise _again(self.value)
+        return self.value
+
+
+def _again(error: Exception) -> Exception:
+    """The same error for one more who asks: what is raised holds the frames of whoever does, and these the promise."""
+    try:
+        found = copy(error)
+    except Exception:  # it is made of other arguments than it keeps
+        return error
+    found.__cause__, found.__suppress_context__ = error.__cause__, True
+    return found
 
 
 def promise(sequence: Any, index: int, aval: Any, value: Any = _MISSING) -> Promise:

@@ -16,6 +16,7 @@ from nnc_func.facets.dims import known
 from nnc_func.graph.leaves import CONSTANT, HELD, VARIABLE, Variable
 from nnc_func.graph.node import InternTable, Node, Result, Value, leaves
 from nnc_func.graph.origin import describe, origin
+from nnc_func.graph.pauses import paused_here
 from nnc_func.graph.tensors import bridges
 from nnc_func.graph.tensors.arithmetic import OPS, matrix_product
 from nnc_func.graph.tensors.numpy_methods import Methods
@@ -276,6 +277,8 @@ class Tensor(Methods):
         return OPS[_BITWISE[name]] if self.dtype.kind in "iu" else OPS[f"logical_{name}"]
 
     def __pos__(self) -> Any:
+        if paused_here():  # an operator, which is recorded or not as all others are
+            return self._bind(OPS["cast"], self, dtype=self.dtype)
         if type(self.hold) is Promise:
             return self.__copy__()
         value = self.value
@@ -330,9 +333,10 @@ class Tensor(Methods):
                 f"{self.value!r} is a name for a place: give it a value with w.value.assign(...) or as an update of a "
                 "program, or write into a value of its own, y = w + 0"
             )
-        given = value if isinstance(value, NUMBERS) else self._fitting(self.stack.asarray(value))
+        given: Any = value if isinstance(value, NUMBERS) else self._fitting(self.stack.asarray(value))
         before, hold, told = self.value, self.hold, written.get()
-        self.value = after = index_updated(self.stack.ops.functions, self, key, given).value
+        found = index_updated(self.stack.ops.functions, self, key, given)
+        self.value = after = (+found).value if found is given else found.value
         self.hold = after.hold() if type(after) in _WITH_AVAL else None
         if told is not None:
             told(self, before, hold)
