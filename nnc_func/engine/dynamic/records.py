@@ -22,7 +22,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from operator import attrgetter
 from typing import Any
-from weakref import WeakKeyDictionary, WeakValueDictionary, ref
+from weakref import WeakKeyDictionary, WeakSet, WeakValueDictionary, ref
 
 from attrs import evolve
 
@@ -147,8 +147,8 @@ class Recording:
     """
 
     __slots__ = (
-        "__weakref__", "_constants", "_dropped", "_is_busy", "_leaves", "_lock", "_smooth", "_unrecorded", "aval",
-        "graph", "saved", "table",
+        "__weakref__", "_constants", "_dropped", "_epoch", "_is_busy", "_leaves", "_lock", "_reading", "_smooth",
+        "_unrecorded", "aval", "graph", "saved", "table",
     )  # fmt: skip
 
     def __init__(self, graph: Any, table: Any, device: Any, saved: Any = None) -> None:
@@ -160,6 +160,8 @@ class Recording:
         self._is_busy = False
         self._smooth: dict[Any, bool] = {}  # by an array's own dtype
         self._constants: WeakValueDictionary[int, Node] = WeakValueDictionary()
+        self._reading = WeakSet[Record]()  # of which nodes stand for a variable
+        self._epoch = 0  # of nodes: they are others once one of these variables has another value
         self._unrecorded: WeakKeyDictionary[Node, tuple[Op, dict[Record, None]]] = WeakKeyDictionary()
 
     # --- what is made -------------------------------------------------------------------------------------
@@ -388,15 +390,21 @@ class Recording:
     # --- as nodes -----------------------------------------------------------------------------------------
 
     def value(self, record: Record) -> Value:
-        """A record as a value of a graph, and so what it is made of: the nodes that there were, while they live."""
+        """A record as a value of a graph, and so what it is made of: the nodes that there were, while they live.
+
+        What was made of a variable that has been assigned since is made of a constant: other nodes than there were.
+        """
         with self.undisturbed():  # another thread may let go of what it was made of
+            if not all(map(_is_now, [*self._reading])):
+                self._reading = WeakSet()
+                self._epoch += 1
             return self._value(record)
 
     def _value(self, record: Record) -> Value:
         found, waiting = dict[Record, Any](), [(record, record.application)]
         while waiting:
             each, application = waiting[-1]
-            known = None if each.node is None else each.node()
+            known = None if each.node is None or each.node[0] != self._epoch else each.node[1]()
             if each in found or known is not None:
                 found.setdefault(each, known)
                 waiting.pop()
@@ -409,17 +417,17 @@ class Recording:
             waiting.pop()
             found[each] = made = self._as_value(each, application, found)
             if each.application is application:
-                each.node = ref(made)
+                each.node = self._epoch, ref(made)
         last: Value = found[record]
         return last
 
     def _as_value(self, record: Record, application: Any, found: dict[Record, Any]) -> Any:
         symbol = find(self.graph, "symbol")
         if application is None:
-            variable = None if record.variable is None else record.variable()
-            now = None if variable is None else variable.recorded
-            is_now = type(now) is Recorded and now.record is record
-            return symbol.reading(variable) if variable is not None and is_now else symbol.held(self.array(record))
+            if not _is_now(record):
+                return symbol.held(self.array(record))
+            self._reading.add(record)
+            return symbol.reading(record.variable())  # type: ignore[misc]
         op, operands, params = application
         if op is PART:
             whole = operands[0].application
@@ -457,6 +465,13 @@ def out_of_reach(op: Op, why: str, **changed: Any) -> Op:
     where = describe(origin())
     refusal = Refusal(f"{why} (applied at {where})" if where else why)
     return evolve(op, derivative=refusal, effect=True, pure=False, **changed)
+
+
+def _is_now(record: Record) -> bool:
+    """Whether it is the value that a variable has now."""
+    variable = None if record.variable is None else record.variable()
+    now = None if variable is None else variable.recorded
+    return type(now) is Recorded and now.record is record
 
 
 def _happens(application: Any) -> bool:
