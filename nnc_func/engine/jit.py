@@ -281,11 +281,9 @@ class Jitted:
             carrier = self.stack.carrier(leaf) if takes_gradients(leaf) else getattr(leaf, "value", array)
             carrier = recording.known(carrier, array) if recording.noted(carrier) else carrier
             takes = is_smooth_value(carrier)
-            if takes:
-                moving.append(len(carriers))
-            if not takes and not isinstance(leaf, Tensor):
-                array = owned(self.stack.device, array)  # whose owner may write into it before gradients are asked for
-            carriers.append(self.stack.value_of(carrier) if takes else array)
+            moving += [len(carriers)] if takes else []
+            kept = array if isinstance(leaf, Tensor) else owned(self.stack.device, array)  # its owner may write into it
+            carriers.append(self.stack.value_of(carrier) if takes else kept)
             signature.append((self.stack.device.aval(array), takes))
         key = (structure.signature, tuple(signature), statics, exact(tuple(v for _, v in statics)))
         known: Any = self._records.get(key)

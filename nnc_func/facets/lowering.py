@@ -225,6 +225,13 @@ def bounded(s: Algebra, x: Element, *, min: Any, max: Any) -> Element:
     return x if max is None else smaller(s, x, s.number(max, x.dtype))
 
 
+def quantized(s: Algebra, x: Element, scale: Element, zero: Element, *, min: Any, max: Any) -> Element:
+    """Rounded, moved, and bounded; zero where it is no number."""
+    found = s.add(s.rounded(s.divide(x, scale), "rint"), zero)
+    found = s.select(s.is_nan(found), s.number(0, found.dtype), found)
+    return bounded(s, found, min=min, max=max)
+
+
 def sign_of(s: Algebra, x: Element) -> Element:
     """-1, 0 or 1, or NaN."""
     zero, one = (s.number(n, x.dtype) for n in (0, 1))

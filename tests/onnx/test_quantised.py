@@ -106,3 +106,23 @@ def test_a_quantised_convolution(on: str) -> None:
     found = nnc.from_onnx(model, STACKS[on])
     np.testing.assert_array_equal(found(x), nnc.from_onnx(model, EAGER)(x))
     assert {d for _, d in operators(found.program)} == {"float32"}
+
+
+@pytest.mark.parametrize("zero", [None, 3])
+@pytest.mark.parametrize("kind", ["uint8", "int8"])
+@pytest.mark.parametrize("on", STACKS)
+def test_a_quantisation_is_one_operator(on: str, kind: str, zero: int | None) -> None:
+    """Halves, what is beyond the bounds, infinities and NaN; and elements that all lie within the bounds."""
+    lazy = STACKS[on].swap(optimiser=STACKS[on].optimiser.with_numerics("rounding"))
+    x, scale = lazy.input("x", (2, 8)), lazy.input("scale", ())
+    shift = [] if zero is None else [np.array(zero, kind)]
+    wide = lazy.ops.cast(lazy.ops.quantize_linear(x, scale, *shift, dtype=kind), dtype="float32")
+    program = lazy.compile([x, scale], [wide])
+    assert {n.op.name for n in program.graph.nodes} & {"round", "isnan", "clip", "quantize"} == {"quantize"}
+    row = np.array([0.25, 0.75, -0.25, 1e9, -1e9, np.inf, -np.inf, np.nan], "float32")
+    for given in (np.stack([row, -row]), np.full((2, 8), 1.25, "float32")):
+        for by in (0.5, 2.0):
+            moved = np.rint(given / np.float32(by)) + (zero or 0)
+            bounds = np.iinfo(kind)
+            wanted = np.clip(np.where(np.isnan(moved), 0, moved), bounds.min, bounds.max)
+            np.testing.assert_array_equal(program(given, np.float32(by))[0], wanted)

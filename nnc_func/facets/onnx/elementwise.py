@@ -182,6 +182,13 @@ def masked(g: Any, x: Any, condition: Any) -> Any:
     return g.Where(condition, x, g.scalar(0, x.dtype))
 
 
+def quantize(g: Any, x: Any, scale: Any, zero: Any, *, min: Any, max: Any) -> Any:
+    """Rounded, moved, and bounded; zero where it is no number."""
+    found = g.Add(g.Round(g.Div(x, scale)), zero)
+    found = g.Where(g.IsNaN(found), g.scalar(0, found.dtype), found)
+    return clip(g, found, min=min, max=max)
+
+
 def where(g: Any, condition: Any, a: Any, b: Any) -> Any:
     """Both in the result's dtype."""
     return g.Where(condition, *(g.converted(x, g.result.dtype) for x in (a, b)))

@@ -7,15 +7,18 @@ from __future__ import annotations
 from typing import Any
 
 from nnc_func.facets.dims import known
+from nnc_func.facets.dtypes import kind_of
 from nnc_func.graph.ops import CATALOGUE as OPS
 from nnc_func.graph.ops.fused import masked
 from nnc_func.graph.rules.conditions import PROFIT, floating, same_aval, same_dtype, same_shape, that, used_once
-from nnc_func.graph.rules.rule import ROUNDING, rewrite, rule
+from nnc_func.graph.rules.pattern import Param
+from nnc_func.graph.rules.rule import ROUNDING, SIGNED_ZERO, rewrite, rule
 
 fma, square = OPS["fma"], OPS["square"]
 sigmoid_gradient, tanh_gradient = OPS["sigmoid_gradient"], OPS["tanh_gradient"]
 relu_gradient, greater = OPS["relu_gradient"], OPS["greater"]
 adaptive_update, sqrt = OPS["adaptive_update"], OPS["sqrt"]
+clip, isnan, logical_not, nearest, quantize = (OPS[n] for n in ("clip", "isnan", "logical_not", "round", "quantize"))
 
 # --- a product and a sum -------------------------------------------------------------------------------
 
@@ -38,6 +41,32 @@ def fuse_multiply_subtract(a, b, c):
     product = a * b
     scale = that(_is_number, a, product, says=f"{a} is one number, and {product} is more", kind=PROFIT)
     return rewrite(c - product).to(fma(-a, b, c)).when(floating(a), used_once(product), scale).up_to(ROUNDING)
+
+
+# --- whole numbers -------------------------------------------------------------------------------------
+
+
+def _of_one_dtype(x: Any, scale: Any, zero: Any, low: Any, high: Any) -> bool:
+    given = {x.dtype, scale.dtype, zero.dtype}
+    return len(given) == 1 and kind_of(x.dtype) == "f" and x.dtype.itemsize > 2 and None not in (low, high)
+
+
+@rule
+def fuse_quantisation(x, scale, zero, a: Param, b: Param):
+    """What is divided, rounded, moved, set to zero where it is no number, and bounded, is one operator."""
+    moved = nearest(x / scale) + zero
+    within = clip(masked(moved, logical_not(isnan(moved))), min=a, max=b)
+    dtypes = that(_of_one_dtype, x, scale, zero, a, b, says=f"{x}, {scale} and {zero} are of one floating dtype")
+    return rewrite(within).to(quantize(x, scale, zero, min=a, max=b)).when(dtypes)
+
+
+@rule
+def fuse_centred_quantisation(x, scale, a: Param, b: Param):
+    """What is divided, rounded, set to zero where it is no number, and bounded, is one operator."""
+    rounded = nearest(x / scale)
+    within = clip(masked(rounded, logical_not(isnan(rounded))), min=a, max=b)
+    dtypes = that(_of_one_dtype, x, scale, x, a, b, says=f"{x} and {scale} are of one floating dtype")
+    return rewrite(within).to(quantize(x, scale, 0, min=a, max=b)).when(dtypes).up_to(SIGNED_ZERO)
 
 
 # --- derivatives ---------------------------------------------------------------------------------------
