@@ -126,7 +126,10 @@ class Recorded(Value):
         return self.record.recording.value(self.record)
 
     def __del__(self) -> None:
-        record = self.record
+        try:
+            record = self.record
+        except AttributeError:  # an interrupt has come while it was made
+            return
         record.held = False
         if not record.reaching or record.recording.saved is not None:
             record.recording.drop(record)

@@ -59,7 +59,7 @@ class Mine(threading.local):
     def look(self) -> None:
         """Forget what is over."""
         jobs = self.jobs
-        while jobs and jobs[0].is_over:
+        while jobs and jobs[0].is_done():
             job = jobs.popleft()
             self.seconds -= job.cost.seconds or 0.0
             self.nbytes -= job.nbytes
@@ -363,8 +363,8 @@ class Ahead:
                 mine.episode = Episode(self._lines, job.where)
             mine.episode.add(seconds)
             job.episode = mine.episode
+        WORKER.give(job)  # first: an interrupt may come, and nobody else would compute it
         mine.jobs.append(job)
-        WORKER.give(job)
         return tuple(results)
 
     # --- gradients --------------------------------------------------------------------------------------------

@@ -135,6 +135,9 @@ class Job:
             self._open.pop()
         except IndexError:
             return
+        except BaseException:  # an interrupt, that came once it was taken
+            self._open.append(None)
+            raise
         try:
             for each, value in zip(promises, values, strict=True):
                 each.value = value
@@ -143,14 +146,22 @@ class Job:
             self._open.append(None)
             raise
         del values, each, value, promises
-        try:
-            self.operands = self.promises = ()
-            self._context = self._call = self.stack = None  # type: ignore[assignment]
-        finally:
-            self.runner = None
-            self.is_over = True
-            _running.discard(self)
-            self._wake()
+        self.let_go()
+
+    def is_done(self) -> bool:
+        """Whether it is over; what an interrupt has left undone in this thread is done now."""
+        if self.has_values and not self.is_over and self.runner in (threading.get_ident(), None):
+            self.let_go()
+        return self.is_over
+
+    def let_go(self) -> None:
+        """Be over, now that its values are there."""
+        self.operands = self.promises = ()
+        self._context = self._call = self.stack = None  # type: ignore[assignment]
+        self.runner = None
+        _running.discard(self)
+        self.is_over = True
+        self._wake()
 
     def give_back(self) -> None:
         """Let another thread compute it."""
@@ -278,7 +289,7 @@ def settle(job: Job) -> None:
             if at.taken():
                 at.run()
         except BaseException:  # an interrupt: it is as if it had not begun
-            if not at.has_values and at.runner == mine:
+            if not at.has_values and at.runner in (mine, None):  # None: the token may be taken already
                 at.give_back()
             raise
 
@@ -287,7 +298,7 @@ def over(job: Job) -> None:
     """Return once a job is over: nothing that it was made of is held by it."""
     if not job.is_over:
         settle(job)
-        while not job.is_over and job.runner != threading.get_ident():
+        while not job.is_done():
             job.wait()
 
 

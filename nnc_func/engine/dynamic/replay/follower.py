@@ -55,39 +55,45 @@ class Follower:
         This is `step` on the hot path: operands are compared with those that there were, and nothing is made.
         """
         with self._lock:
-            sequence = self.sequence
-            found = sequence.place.likely
-            if found is None or found.op is not op or found.site != site or found.items is not items:
+            if self._is_busy:
                 return None
-            operands, paused = found.operands, paused_here()
-            if not sequence.is_deferred or self._is_busy or len(operands) != len(args) or found.depth >= LONGEST:
-                return None
-            if found.records is not (not paused or self._recording not in paused):
-                return None
-            for a, n in zip(args, operands, strict=True):
-                if type(a) is not Tensor:
-                    if type(n) is int or n[0] is not type(a) or n[1] != a or not a:  # zeros differ by their sign
-                        return None
-                    continue
-                h = a.hold
-                if type(h) is Promise:
-                    if h.sequence is sequence:
-                        if h.index != n:
+            self._is_busy = True
+            try:
+                sequence = self.sequence
+                found = sequence.place.likely
+                if found is None or found.op is not op or found.site != site or found.items is not items:
+                    return None
+                operands, paused = found.operands, paused_here()
+                if not sequence.is_deferred or len(operands) != len(args) or found.depth >= LONGEST:
+                    return None
+                if found.records is not (not paused or self._recording not in paused):
+                    return None
+                for a, n in zip(args, operands, strict=True):
+                    if type(a) is not Tensor:
+                        if type(n) is int or n[0] is not type(a) or n[1] != a or not a:  # zeros differ by their sign
                             return None
                         continue
-                    if not hasattr(h, "value"):
+                    h = a.hold
+                    if type(h) is Promise:
+                        if h.sequence is sequence:
+                            if h.index != n:
+                                return None
+                            continue
+                        if not hasattr(h, "value"):
+                            return None
+                        v = h.value
+                    else:
+                        v = a.value
+                        if type(v) is Variable:
+                            v = self._recording.of(v)
+                    if type(n) is not int or n >= 0 or a.stack is not self._stack or sequence.inputs[-1 - n] is not v:
                         return None
-                    v = h.value
-                else:
-                    v = a.value
-                    if type(v) is Variable:
-                        v = self._recording.of(v)
-                if type(n) is not int or n >= 0 or a.stack is not self._stack or sequence.inputs[-1 - n] is not v:
-                    return None
-            its = _blank(Promise)
-            its.sequence, its.index, its.aval = sequence, found.first, found.avals[0]
-            sequence.promise(its)
-            sequence.place = found
+                its = _blank(Promise)
+                its.sequence, its.index, its.aval = sequence, found.first, found.avals[0]
+                sequence.place = found
+                sequence.promise(its)
+            finally:
+                self._is_busy = False
         tensor = _blank(Tensor)
         tensor.stack, tensor.hold = self._stack, its
         return tensor
@@ -115,52 +121,65 @@ class Follower:
         paused = paused_here()
         is_on = not paused or self._recording not in paused
         with self._lock:
-            if self._is_busy:
+            if self._is_busy:  # a finaliser's
                 return UNKNOWN
+            self._is_busy = True
+            try:
+                return self._next(op, args, params, items, site, own, is_on)
+            finally:
+                self._is_busy = False
+
+    def _next(self, op: Any, args: tuple[Any, ...], params: Any, items: Any, site: Any, own: Any, is_on: bool) -> Any:
+        sequence = self.sequence
+        if (loops := sequence.place.loops) is not None and (op, site) in loops:
+            self._end()
             sequence = self.sequence
-            if (loops := sequence.place.loops) is not None and (op, site) in loops:
-                self.end()
-                sequence = self.sequence
-            place, new = sequence.place, list[Any]()
-            operands = self._operands(sequence, args, own, new)
-            if operands is None:
-                return UNKNOWN
-            slopes = type(op) is Gradients
-            fits = not slopes or self._fits(op, args, sequence, new)
-            key = (op, site, is_on, fits, op.key(items) if items else (), *operands, *map(_kind, new))
-            found = place.nexts.get(key)
-            if found is None and items and _calls_host(items):
-                return UNKNOWN
-            if sequence.is_deferred:
-                if found is not None and fits and found.count >= self._replay.after:
-                    sequence.add(new)
-                    sequence.place = found
-                    if not new and not op.multi_result:
-                        place.likely = found
-                    return self._promised(sequence, found)
-                if sequence.promises:
-                    self._replay.count("divergences")
-                    self._compute(sequence)
-                sequence.settle()
-            values = self._values(op, args, params)
-            for value in values:
-                if type(value) is not Recorded and type(value) is not own:
-                    return self._shown(op, [Tensor(self._stack, each) for each in values])
-            if found is None:
-                found = Place(place, op, site)
-                found.operands, found.items, found.params, found.records = operands, items, dict(items), is_on
-                found.where = origin()
-                found.inputs += len(new)
-                found.avals = tuple([self._recording.aval(_array(v)) for v in values])
-                found.recorded = tuple([type(v) is Recorded for v in values])
-                if slopes and fits and place.loops is None:
-                    found.loops = frozenset([(p.op, p.site) for p in place.path()])
-                place.nexts[key] = found
-                self._size += 1
-            found.count += 1
-            sequence.add(new)
-            sequence.place = found
-            return self._promised(sequence, found, values)
+        place, new = sequence.place, list[Any]()
+        operands = self._operands(sequence, args, own, new)
+        if operands is None:
+            return UNKNOWN
+        slopes = type(op) is Gradients
+        fits = not slopes or self._fits(op, args, sequence, new)
+        key = (op, site, is_on, fits, op.key(items) if items else (), *operands, *map(_kind, new))
+        found = place.nexts.get(key)
+        if found is None and items and _calls_host(items):
+            return UNKNOWN
+        if sequence.is_deferred:
+            if found is not None and fits and found.count >= self._replay.after:
+                sequence.add(new)
+                sequence.place = found
+                if not new and not op.multi_result:
+                    place.likely = found
+                return self._promised(sequence, found)
+            if sequence.promises:
+                self._replay.count("divergences")
+                self._compute(sequence)
+            sequence.settle()
+        values = self._values(op, args, params)
+        for value in values:
+            if type(value) is not Recorded and type(value) is not own:
+                return self._shown(op, [Tensor(self._stack, each) for each in values])
+        if found is None:
+            found = Place(place, op, site)
+            found.operands, found.items, found.params, found.records = operands, items, dict(items), is_on
+            found.where = origin()
+            found.inputs += len(new)
+            found.avals = tuple([self._recording.aval(_array(v)) for v in values])
+            found.recorded = tuple([type(v) is Recorded for v in values])
+            if slopes and fits and place.loops is None:
+                found.loops = frozenset([(p.op, p.site) for p in place.path()])
+            place.nexts[key] = found
+            self._size += 1
+        found.count += 1
+        sequence.add(new)
+        sequence.place = found
+        return self._promised(sequence, found, values)
+
+    def mend(self) -> None:
+        """Be as before a step that was interrupted, at whatever line."""
+        with self._lock:
+            if not self._is_busy:
+                self.sequence.mend()
 
     def _operands(self, sequence: Sequence, args: Any, own: Any, new: list[Any]) -> list[Any] | None:
         """What a `Place` has as operands, and values from outside that are new; None where one is something else."""
@@ -216,11 +235,7 @@ class Follower:
     def _values(self, op: Any, args: Any, params: Any) -> list[Any]:
         """Results, computed now."""
         given = [_with_value(self._stack, a) if type(a) is Tensor else a for a in args]
-        self._is_busy = True
-        try:
-            made = self._replay.at_once(op, given, params)
-        finally:
-            self._is_busy = False
+        made = self._replay.at_once(op, given, params)
         return [each.value for each in made] if op.multi_result else [made.value]
 
     def _promised(self, sequence: Sequence, place: Place, values: Any = None) -> Any:
@@ -238,7 +253,7 @@ class Follower:
             tensor.stack, tensor.hold = self._stack, its
             results.append(tensor)
         if place.depth >= LONGEST:
-            self.end()
+            self._end()
         return self._shown(place.op, results)
 
     @staticmethod
@@ -250,45 +265,54 @@ class Follower:
     def inspect(self, sequence: Sequence, asked: Promise) -> None:
         """Somebody looks at what a sequence has promised."""
         with self._lock:
-            if self._is_busy:  # a finaliser asks
+            if self._is_busy:  # a finaliser asks, at whatever line: the sequence stays what it is
                 if not hasattr(asked, "value"):
-                    self._compute(sequence)
+                    self._keep(sequence)
             elif sequence is self.sequence:
                 self.end()
 
     def end(self) -> None:
         """Have computed what was promised, and begin anew."""
         with self._lock:
-            sequence = self.sequence
-            if self._is_busy or sequence.place is self.root:
+            if self._is_busy:
                 return
-            if sequence.promises:
-                self._compute(sequence)
-            else:
-                sequence.place.ends += 1
-            sequence.numbers = {}
-            if self._size > REMEMBERED:
-                self._forget()
-            self.sequence = Sequence(self, self.root)
+            self._is_busy = True
+            try:
+                self._end()
+            finally:
+                self._is_busy = False
+
+    def _end(self) -> None:
+        sequence = self.sequence
+        if sequence.place is self.root:
+            return
+        if sequence.promises:
+            self._compute(sequence)
+        else:
+            sequence.place.ends += 1
+        sequence.numbers = {}
+        if self._size > REMEMBERED:
+            self._forget()
+        self.sequence = Sequence(self, self.root)
 
     def _compute(self, sequence: Sequence) -> None:
-        """Keep the promises that somebody holds."""
-        before, self._is_busy = self._is_busy, True
-        try:
-            context = sequence.context
-            values = self._needed(sequence) if context is None else context.copy().run(self._needed, sequence)
-            for each in sequence.promises:
-                if each.index in values and not hasattr(each, "value"):
-                    each.value = values[each.index]
-        finally:
-            self._is_busy = before
+        """Keep the promises that somebody holds, and let go of what is behind them."""
+        self._keep(sequence)
         self._replay.count("operators", sequence.place.depth)
         sequence.settle()
+
+    def _keep(self, sequence: Sequence) -> None:
+        context = sequence.context
+        values = self._needed(sequence) if context is None else context.copy().run(self._needed, sequence)
+        for each in sequence.promises:
+            if each.index in values and not hasattr(each, "value"):
+                each.value = values[each.index]
 
     def _needed(self, sequence: Sequence) -> dict[int, Any]:
         """Values of results that are held."""
         place, inputs, after = sequence.place, sequence.inputs, self._replay.after
-        fit = held, its = sequence.held(), sequence.above()
+        made = place.first + len(place.avals)  # a finaliser may ask amid a step, which has noted more, or less
+        fit = held, its = sequence.held()[:made].ljust(made, b"\0"), sequence.above()[: place.inputs]
         found = place.fits.get(fit, 0)
         if type(found) is Written:
             self._programs.move_to_end((place, fit))
@@ -301,18 +325,18 @@ class Follower:
             return values
         is_due = found is not None and (found + 1 >= after or (place.ends >= after and not place.fits))
         write = is_due and not are_places()
-        values, made = in_order(self._replay, place.path(), inputs, held, its, write)
+        values, program = in_order(self._replay, place.path(), inputs, held, its, write)
         self._replay.count("eager")
-        if made is not None:
+        if program is not None:
             self._replay.count("programs")
-            self._keep(place, fit, made)
+            self._remember(place, fit, program)
         elif found is not None:
             if len(place.fits) >= KEPT:
                 place.fits.clear()
             place.fits[fit] = None if write else found + 1  # None: there is no program
         return values
 
-    def _keep(self, place: Place, fit: Any, made: Written) -> None:
+    def _remember(self, place: Place, fit: Any, made: Written) -> None:
         place.fits[fit] = self._programs[place, fit] = made
         known = self._programs
         while len(known) > KEPT or (len(known) > FEW and sum([each.nbytes for each in known.values()]) > MOST):

@@ -119,10 +119,14 @@ class Replay:
             except NncError:
                 return self._below(op, *args, **params)
         mine, site = self._here.mine, innermost()
-        found = mine.usual(op, args, items, site)
-        if found is not None:
-            return found
-        found = mine.step(op, args, params, items, site, own)
+        try:
+            found = mine.usual(op, args, items, site)
+            if found is not None:
+                return found
+            found = mine.step(op, args, params, items, site, own)
+        except BaseException:
+            mine.mend()
+            raise
         return self._below(op, *args, **params) if found is UNKNOWN else found
 
     def gradients(self, ys: Any, xs: Any, cotangents: Any, into: Any) -> Any:
@@ -131,7 +135,12 @@ class Replay:
         own = stack._array_type
         both = isinstance(ys, (list, tuple)) and isinstance(xs, (list, tuple))
         if both and cotangents is None and into is None and own is not None and not are_places():
-            found = self._here.mine.step(Gradients(len(ys)), (*ys, *xs), {}, (), innermost(), own)
+            mine = self._here.mine
+            try:
+                found = mine.step(Gradients(len(ys)), (*ys, *xs), {}, (), innermost(), own)
+            except BaseException:
+                mine.mend()
+                raise
             if found is not UNKNOWN:
                 return found
         return self._gradients(stack, ys, xs, cotangents, into)

@@ -9,7 +9,7 @@ from weakref import ref
 
 from nnc_func.engine.dynamic.records import Recorded
 from nnc_func.engine.dynamic.replay.places import Place
-from nnc_func.graph.tensors.promise import Promise
+from nnc_func.graph.tensors.promise import Promise, promise
 
 
 class Sequence:
@@ -73,14 +73,25 @@ class Sequence:
 
     def settle(self) -> None:
         """Let go of what was held until it was computed."""
+        self.promises = []
         self.is_deferred = False
-        self.inputs, self.promises = [], []
+        self.inputs = []
+
+    def mend(self) -> None:
+        """Be where the place is, after a step that was interrupted; what it gave and nobody was given, nobody holds."""
+        place = self.place
+        self.context = self.context or copy_context()
+        if self.is_deferred:
+            known = {each.index: each for each in self.promises}
+            avals = [aval for each in place.path() for aval in each.avals]
+            self.promises = [known.get(n) or promise(self, n, aval) for n, aval in enumerate(avals)]
+        else:
+            self.promises = []
+        self.inputs = self.inputs[: place.inputs]
+        self.numbers = {at: known for at, known in self.numbers.items() if known[0] >= -place.inputs}
 
 
 def _shared(values: list[Any]) -> list[bool]:
     """For each whether others than the list refer to it, by how many refer to one of which this is known."""
-    values.append(object())
-    counts = [getrefcount(each) for each in values]
-    values.pop()
-    alone = counts.pop()
-    return [count > alone for count in counts]
+    (alone,) = map(getrefcount, [object()])
+    return [count > alone for count in map(getrefcount, values)]

@@ -1,0 +1,131 @@
+"""An interrupt at any line, and finalisers at any allocation, leave a dynamic stack as it was (`engine/dynamic`)."""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+
+import nnc_func as nnc
+from tests.engine.dynamic_stacks import own_device
+from tests.profiles import NIGHTLY
+
+STACKS: dict[str, Callable[[Any], Any]] = {
+    "plain": nnc.dynamic,
+    "replay at once": lambda d: nnc.dynamic(d, replay_after=1),
+    "replay": lambda d: nnc.dynamic(d, replay_after=3),
+    "memoise": lambda d: nnc.dynamic(d, memoise=True),
+    "evict": lambda d: nnc.dynamic(d, memory_limit=0),
+    "ahead": lambda d: nnc.lazy(d).swap(engine=partial(nnc.Dynamic, asynchronous=True, ahead_from=0)),
+}
+LINES = "/nnc_func/engine/dynamic/"
+BETWEEN = 1 if NIGHTLY else 5  # lines from one interrupt to the next
+POINT = np.array([0.4, 0.8])
+
+
+def step(stack: Any, x: Any) -> Any:
+    """A value and a gradient."""
+    ops = stack.ops
+    y = ops.sin(x) * x
+    a, b = ops.split(y, sections=2)
+    z = (a * b + y * 0.5).sum()
+    (g,) = stack.gradients([z], [x])
+    return np.array([z.item(), *g.numpy()])
+
+
+def _is_in_finaliser(frame: Any) -> bool:
+    """Whether Python would tell of an exception there, and go on."""
+    while frame is not None:
+        if frame.f_code.co_name in ("__del__", "_forget"):
+            return True
+        frame = frame.f_back
+    return False
+
+
+@contextmanager
+def interrupted(at: int) -> Iterator[list[int]]:
+    """Raise KeyboardInterrupt at the line of that number; gives how many there were."""
+    lines = [0]
+
+    def traced(frame: Any, event: str, _: Any) -> Any:
+        if LINES not in frame.f_code.co_filename or (event == "call" and _is_in_finaliser(frame)):
+            return None
+        if event == "line":
+            lines[0] += 1
+            if lines[0] == at:
+                raise KeyboardInterrupt
+        return traced
+
+    before = sys.gettrace()
+    sys.settrace(traced)
+    try:
+        yield lines
+    finally:
+        sys.settrace(before)
+
+
+@pytest.mark.parametrize("kind", STACKS)
+def test_an_interrupt_at_any_line(kind: str) -> None:
+    stack = STACKS[kind](own_device())
+    x = +stack.variable("x", POINT)
+    for _ in range(8):
+        wanted = step(stack, x)
+    at, happened = 1, 0
+    while True:
+        try:
+            with interrupted(at) as lines:
+                step(stack, x)
+            if lines[0] < at:
+                break
+        except KeyboardInterrupt:
+            happened += 1
+        for _ in range(2):
+            np.testing.assert_allclose(step(stack, x), wanted, rtol=1e-12)
+        at += BETWEEN
+    assert happened > 5
+    gc.collect()  # a traceback held what it was about
+    assert stack.live.nodes == 0
+
+
+class Applies:
+    """Garbage that the collector finds, whose finaliser applies an operator to what there is."""
+
+    def __init__(self, values: Any) -> None:
+        self.me, self.values = self, values
+
+    def __del__(self) -> None:
+        _ = self.values[0] * self.values[0]
+
+
+@pytest.mark.parametrize("kind", STACKS)
+def test_a_finaliser_that_applies_operators_comes_in_anywhere(kind: str) -> None:
+    stack = STACKS[kind](own_device())
+    x, c = +stack.variable("x", POINT), +stack.variable("c", POINT)
+
+    def deep() -> Any:
+        y = x
+        held = [y]
+        for _ in range(20):
+            Applies([c])
+            Applies(held)
+            y = stack.ops.sin(y) + x
+            held[0] = y
+        z = y.sum()
+        (g,) = stack.gradients([z], [x])
+        return np.array([z.item(), *g.numpy()])
+
+    wanted = deep()
+    before = gc.get_threshold()
+    try:
+        for threshold in (1, 3, 7, 20, 50):
+            gc.set_threshold(threshold)
+            for _ in range(6):
+                np.testing.assert_allclose(deep(), wanted, rtol=1e-12)
+    finally:
+        gc.set_threshold(*before)
