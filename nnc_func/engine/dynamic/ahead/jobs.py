@@ -133,15 +133,11 @@ class Job:
         del stack, call, operands, context
         try:
             self._open.pop()
-        except IndexError:
-            return
-        except BaseException:  # an interrupt, that came once it was taken
-            self._open.append(None)
-            raise
-        try:
             for each, value in zip(promises, values, strict=True):
                 each.value = value
             self.has_values = True
+        except IndexError:  # who computed it once more was faster
+            return
         except BaseException:  # an interrupt
             self._open.append(None)
             raise
