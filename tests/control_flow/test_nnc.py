@@ -19,6 +19,7 @@ from attrs import frozen
 
 import nnc_func as nnc
 from nnc_func.config import config
+from tests.profiles import NIGHTLY
 
 EAGER, LAZY = nnc.eager(), nnc.lazy()
 OF_BOUNDED = ("full", "carries", "sqrt")
@@ -255,6 +256,7 @@ CASES = {
 }  # fmt: skip
 cases = pytest.mark.parametrize("name", CASES)
 kept = pytest.mark.parametrize("checkpoint", KEPT, ids=str)
+some_kept = pytest.mark.parametrize("checkpoint", KEPT if NIGHTLY else [None, "sqrt", "budget:300B"], ids=str)
 
 
 def agree(found: Any, wanted: Any, dtype: str) -> None:
@@ -291,7 +293,7 @@ def test_values_and_derivatives(name: str, checkpoint: Any) -> None:
             agree(case.all_of(stack, *given, checkpoint=checkpoint), case.wanted(), dtype)
 
 
-@kept
+@some_kept
 @cases
 def test_under_jit_as_a_program_and_from_a_file(
     name: str, checkpoint: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
