@@ -94,4 +94,4 @@ def clip(xp: ArrayNamespace, x: Any, /, min: Any = None, max: Any = None) -> Any
             found = choose(found, bound)
             if found.dtype != kind:
                 raise DTypeError(f"clip of {kind} wants bounds of that dtype, given {bound!r}; cast them first")
-    return found
+    return +found if found is x else found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -129,6 +130,10 @@ SAME: dict[str, Callable[[Any, Any], Any]] = {
     "of the array API": lambda s, x: s.array_api.positive(x),
     "asarray": lambda s, x: s.array_api.asarray(x, copy=True),
     "cast": lambda s, x: x.astype(x.dtype),
+    "real": lambda s, x: x.real,
+    "clip": lambda s, x: s.array_api.clip(x),
+    "copy.copy": lambda s, x: copy.copy(x),
+    "copy.deepcopy": lambda s, x: copy.deepcopy([x])[0],
 }
 
 

@@ -299,3 +299,22 @@ def test_errors_hold_nothing_of_what_they_were_made_of() -> None:
     del y
     gc.collect()  # what was raised refers to the frames that it came through
     assert STACK.live.nodes == before.nodes
+
+
+def test_an_error_that_is_its_own_cause_is_told() -> None:
+    """And a group of errors keeps nothing of what its parts held."""
+
+    def caused(x: Any) -> Any:
+        try:
+            raise ValueError("mine")
+        except ValueError as error:
+            raise error from error
+
+    def several(x: Any) -> Any:
+        raise ExceptionGroup("several", [ValueError("one"), KeyError("two")])
+
+    for function in (caused, several):
+        x = STACK.ops.sin(STACK.variable("x", np.arange(3.0)))
+        (y,) = STACK.ops.callback(x, function=function, shapes=((3,),), dtypes=("float64",), pure=True)
+        with pytest.raises(RunError, match="failed"):
+            y.numpy()

@@ -577,21 +577,3 @@ def test_structures_that_are_forgotten_hold_no_memory() -> None:
     assert len(stack.engine.pulls) == 8
     assert len(stack.engine.arenas.arenas) == 1
     assert len(stack.engine.arenas.arenas[0].leases) == 8
-
-
-@pytest.mark.parametrize("looked", [False, True])
-def test_what_was_made_of_a_variable_before_it_was_assigned_is_made_of_a_constant(looked: bool) -> None:
-    """Whether or not somebody holds the graph in which it was a variable."""
-    stack, lazy = nnc.dynamic(), nnc.lazy()
-    x = stack.variable("x", 2.0)
-    y = stack.ops.exp(x * x)
-    before = stack.trace(y) if looked else None
-    i = stack.input("i", (), "float64")
-    program = stack.compile([i], [i * y])
-    x.value.assign(np.array(1.0))
-    assert program(1.0)[0] == np.exp(1.0), "there it stands for the variable"
-    for after in (stack.compile([i], [i * y])(1.0)[0], lazy.engine.compile(stack.trace(y).to(lazy))()):
-        np.testing.assert_allclose(after, np.exp(4.0))
-    z = x * 3
-    np.testing.assert_allclose(lazy.engine.compile(stack.trace(y * z).to(lazy))(), np.exp(4.0) * 3)
-    assert before is None or len(before.variables) == 1  # that graph stays what it is

@@ -22,7 +22,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from operator import attrgetter
 from typing import Any
-from weakref import WeakKeyDictionary, WeakSet, WeakValueDictionary, ref
+from weakref import WeakKeyDictionary, WeakValueDictionary, ref
 
 from attrs import evolve
 
@@ -150,8 +150,8 @@ class Recording:
     """
 
     __slots__ = (
-        "__weakref__", "_constants", "_dropped", "_epoch", "_is_busy", "_leaves", "_lock", "_reading", "_smooth",
-        "_unrecorded", "aval", "graph", "saved", "table",
+        "__weakref__", "_constants", "_dropped", "_epoch", "_gone", "_is_busy", "_leaves", "_lock", "_reading",
+        "_smooth", "_unrecorded", "aval", "graph", "saved", "table",
     )  # fmt: skip
 
     def __init__(self, graph: Any, table: Any, device: Any, saved: Any = None) -> None:
@@ -163,7 +163,8 @@ class Recording:
         self._is_busy = False
         self._smooth: dict[Any, bool] = {}  # by an array's own dtype
         self._constants: WeakValueDictionary[int, Node] = WeakValueDictionary()
-        self._reading = WeakSet[Record]()  # of which nodes stand for a variable
+        self._reading: list[ref[Record]] = []  # of which nodes stand for a variable
+        self._gone: list[Any] = []  # of these, those that are no more
         self._epoch = 0  # of nodes: they are others once one of these variables has another value
         self._unrecorded: WeakKeyDictionary[Node, tuple[Op, dict[Record, None]]] = WeakKeyDictionary()
 
@@ -398,8 +399,10 @@ class Recording:
         What was made of a variable that has been assigned since is made of a constant: other nodes than there were.
         """
         with self.undisturbed():  # another thread may let go of what it was made of
-            if not all(map(_is_now, [*self._reading])):
-                self._reading = WeakSet()
+            leaves = [leaf for each in self._reading if (leaf := each()) is not None]
+            if self._gone or not all(map(_is_now, leaves)):
+                self._reading.clear()
+                self._gone.clear()
                 self._epoch += 1
             return self._value(record)
 
@@ -429,7 +432,7 @@ class Recording:
         if application is None:
             if not _is_now(record):
                 return symbol.held(self.array(record))
-            self._reading.add(record)
+            self._reading.append(ref(record, self._gone.append))
             return symbol.reading(record.variable())  # type: ignore[misc]
         op, operands, params = application
         if op is PART:

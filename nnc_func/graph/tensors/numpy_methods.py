@@ -9,6 +9,7 @@ import numpy as np
 
 from nnc_func.declaration import SYNONYMS, wrong_name
 from nnc_func.errors import OperatorError, ShapeError
+from nnc_func.graph.pauses import paused_here
 from nnc_func.graph.tensors.arithmetic import OPS, Arithmetic
 
 
@@ -87,9 +88,11 @@ class Methods(Arithmetic):
         return self._bind(OPS["permute_dims"], self, axes=(*range(self.ndim - 2), self.ndim - 1, self.ndim - 2))
 
     @property
-    def real(self) -> Any:
+    def real(self: Any) -> Any:
         """Real parts."""
-        return np.real(self) if self.dtype.kind == "c" else self  # whoever asks whether it is there gets it too
+        if self.dtype.kind == "c":
+            return np.real(self)
+        return +self if paused_here() else self  # whoever asks whether it is there gets it too
 
     @property
     def imag(self) -> Any:

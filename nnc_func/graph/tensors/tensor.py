@@ -287,6 +287,8 @@ class Tensor(Methods):
     # --- copies: values are never written into, so that handles may share them -------------------------
 
     def __copy__(self) -> Any:
+        if paused_here():
+            return +self
         hold = self.hold
         if type(hold) is not Promise:
             return Tensor(self.stack, self.value)
@@ -297,7 +299,7 @@ class Tensor(Methods):
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         value = self.value
         if isinstance(value, Value) or hasattr(value, "primal"):
-            return Tensor(self.stack, value)
+            return self.__copy__()
         build, arguments = self.__reduce__()
         found = memo[id(self)] = build(*arguments)
         return found

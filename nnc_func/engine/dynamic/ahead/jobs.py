@@ -318,12 +318,13 @@ def _noted(error: Exception, where: Origin) -> Exception:
     line = describe(where)
     if line and line not in str(error) and line not in " ".join(getattr(error, "__notes__", ())):
         error.add_note(f"applied at {line}")
-    at: BaseException | None = error
-    while at is not None:
+    causes: list[BaseException] = [error]
+    for at in causes:  # which may be one of its own
         if not isinstance(at, NncError) and at.__traceback__ is not None:
             error.add_note("".join([f"{type(at).__name__} was raised in:\n", *format_tb(at.__traceback__)[-FRAMES:]]))
         at.__traceback__ = None
-        at = at.__cause__ or at.__context__
+        inside = at.exceptions if isinstance(at, BaseExceptionGroup) else ()
+        causes += [each for each in (at.__cause__, at.__context__, *inside) if each is not None and each not in causes]
     return error
 
 
