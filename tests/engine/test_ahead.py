@@ -316,5 +316,9 @@ def test_an_error_that_is_its_own_cause_is_told() -> None:
     for function in (caused, several):
         x = STACK.ops.sin(STACK.variable("x", np.arange(3.0)))
         (y,) = STACK.ops.callback(x, function=function, shapes=((3,),), dtypes=("float64",), pure=True)
-        with pytest.raises(RunError, match="failed"):
+        with pytest.raises(RunError, match="failed") as first:
             y.numpy()
+        first.value.add_note("seen")
+        with pytest.raises(RunError, match="failed") as second:
+            y.numpy()
+        assert "seen" not in second.value.__notes__

@@ -24,7 +24,7 @@ from nnc_func.testing.agreement import SLOPE, agree, comparable
 from nnc_func.testing.derivatives import is_smooth
 from nnc_func.testing.program import Program
 from nnc_func.testing.samples import arguments
-from tests.engine.dynamic_stacks import own_device, total, weighed
+from tests.engine.dynamic_stacks import fresh, own_device, total, weighed
 from tests.engine.together import together
 from tests.profiles import NIGHTLY, examples
 
@@ -420,3 +420,26 @@ def test_threads_evict_and_compute_side_by_side() -> None:
     del shared
     assert stack.live.symbols == 0
     assert (cache(stack).bytes, cache(stack).evicted, cache(stack).evicted_bytes) == (0, 0, 0)
+
+
+def test_a_limit_that_is_never_met_keeps_nothing() -> None:
+    """Of what is gone nothing is left, though nothing is ever evicted."""
+    stack = fresh(memory_limit="1GB")
+    x = stack.variable("x", np.ones(3))
+
+    def step() -> None:
+        y = x
+        for _ in range(8):
+            y = stack.ops.sin(y)
+        stack.gradients([y.sum()], [x])
+
+    for _ in range(20):
+        step()
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        for _ in range(500):
+            step()
+        assert tracemalloc.get_traced_memory()[0] < before + 50_000
+    finally:
+        tracemalloc.stop()

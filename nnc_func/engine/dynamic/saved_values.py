@@ -190,6 +190,10 @@ class SavedValues:
                 saving.region.root.cost -= saving.cost or 0.0
                 self._evicted -= 1
                 self._evicted_bytes -= saving.nbytes
+        heap = self._heap
+        if len(heap) > 2 * len(self._candidates) + 64:  # also where nothing is ever evicted
+            heap[:] = [each for each in heap if each[2] in self._candidates]
+            heapify(heap)
         self._threshold = max(self.limit, min(self._threshold, self._bytes + self.limit // PART_FREED))
 
     # --- what is evicted ----------------------------------------------------------------------------------
@@ -212,9 +216,6 @@ class SavedValues:
                 heappop(heap)
                 self._evict(serial, saving)
         self._settle()
-        if len(heap) > 2 * len(self._candidates) + 64:
-            heap[:] = [each for each in heap if each[2] in self._candidates]
-            heapify(heap)
         self._threshold = max(self.limit, self._bytes + self.limit // PART_FREED if self._bytes > self.limit else 0)
 
     def _loss(self, serial: int, saving: Saving) -> float | None:

@@ -51,6 +51,8 @@ def _again(error: Exception) -> Exception:
     except Exception:  # it is made of other arguments than it keeps
         return error
     found.__cause__, found.__suppress_context__ = error.__cause__, True
+    if hasattr(error, "__notes__"):
+        found.__notes__ = [*error.__notes__]  # what is added to the one is not said of the other
     return found
 
 
