@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from nnc_func.errors import DTypeError
-from nnc_func.facets import dtypes, lowering
+from nnc_func.facets import dtypes, lowering, shapes
 from nnc_func.facets.kernels import reference
 from nnc_func.facets.onnx import elementwise as onnx_elementwise
 from nnc_func.facets.samples import EXACT, Samples
@@ -34,20 +34,27 @@ def _quantize(xp: Any, x: Any, scale: Any, zero: Any, *, min: Any, max: Any) -> 
 
 def _quantize_into(xp: Any, arrays: Any, outs: Any, scratch: Any, *, min: Any, max: Any) -> None:
     """Bounds and NaN take ways through the elements of their own only where the least or the largest says so."""
-    (x, scale, zero), (out,) = arrays, outs
+    (x, scale, zero), (out,), (none,) = arrays, outs, scratch
     np.divide(x, scale, out)
     np.rint(out, out)
     np.add(out, zero, out)
     if out.size and not (np.minimum.reduce(out, None) >= min and np.maximum.reduce(out, None) <= max):
-        np.copyto(out, 0, where=np.isnan(out))
+        np.copyto(out, 0, where=np.isnan(out, none))
         out.clip(min, max, out)
+
+
+def _mask(avals: Any, **_: Any) -> Any:
+    """A truth for each element: whether it is no number."""
+    return ((shapes.broadcast(*(a.shape for a in avals)), np.dtype(bool)),)
 
 
 @elementwise(
     MADE_LATE,
     dtype=_one,
     kernel=(
-        in_steps(_quantize_into, dtype=_one, namespaces=frozenset({"numpy"}), overwrites=(0,)),
+        in_steps(
+            _quantize_into, dtype=_one, namespaces=frozenset({"numpy"}), overwrites=(0,), scratch=_mask,
+        ),
         reference(_quantize, infallible=True),
     ),
     onnx=onnx_elementwise.quantize,
