@@ -108,27 +108,22 @@ class Ahead:
         otherwise = self._others(stack)
 
         def bind(op: Op, *args: Any, **params: Any) -> Any:
-            if (
-                0 < len(args) < 3
-                and not params
-                and type(x := args[0]) is Tensor
-                and x.hold is None
-                and x.stack is stack
-            ):
+            count = 0 if params else len(args)
+            if 0 < count < 3 and type(x := args[0]) is Tensor and x.hold is None and x.stack is stack:
                 a = x.value
                 if type(a) is Recorded:
                     if a.array.size < LARGE:
-                        if len(args) == 2 and type(y := args[1]) is Tensor:
+                        if count == 2 and type(y := args[1]) is Tensor:
                             b = None if y.hold is not None else y.value  # what is promised is not asked for
                             b = b.array if type(b) is Recorded else b
                             is_small = type(b) is np.ndarray and b.size < LARGE
                         else:
-                            is_small = len(args) == 1 or type(y) in REAL
+                            is_small = count == 1 or type(y) in REAL
                         if is_small and (found := way(stack, op, args, params)) is not None:
                             return found
                 elif type(a) is np.ndarray and a.size < LARGE:
                     call, b = None, None
-                    if len(args) == 1:
+                    if count == 1:
                         call = calls.get((op, a.dtype))
                     elif type(y := args[1]) is Tensor:
                         b = None if y.hold is not None else y.value
