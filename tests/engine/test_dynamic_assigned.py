@@ -44,3 +44,16 @@ def test_variables_that_are_assigned_one_after_the_other() -> None:
     held.append(stack.engine.compile(stack.trace(more)))
     once.value.assign(np.array(5.0))
     assert stack.engine.compile(stack.trace(more))() == 7.0
+
+
+def test_looking_again_and_again_is_as_quick_as_once() -> None:
+    """Nothing is noted for each look, while no variable is assigned."""
+    stack = nnc.dynamic()
+    y = stack.variable("x", 2.0) * 3.0
+    for _ in range(50):
+        stack.trace(y)
+    recording = stack.engine.recording
+    noted = len(recording._reading)
+    for _ in range(50):
+        stack.trace(y)
+    assert len(recording._reading) == noted

@@ -347,9 +347,9 @@ FAILING: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("what", FAILING)
-@pytest.mark.parametrize("ahead", [False, True])
-def test_an_error_keeps_nothing_alive_once_it_is_gone(what: str, ahead: bool) -> None:
-    stack = fresh()
+@pytest.mark.parametrize(("ahead", "settings"), [(False, {}), (False, {"replay_after": 1}), (True, {})])
+def test_an_error_keeps_nothing_alive_once_it_is_gone(what: str, ahead: bool, settings: dict[str, Any]) -> None:
+    stack = fresh(**settings)
     if ahead:
         stack = stack.swap(engine=partial(nnc.Dynamic, asynchronous=True, ahead_from=0))
 

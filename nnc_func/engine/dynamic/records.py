@@ -163,7 +163,7 @@ class Recording:
         self._is_busy = False
         self._smooth: dict[Any, bool] = {}  # by an array's own dtype
         self._constants: WeakValueDictionary[int, Node] = WeakValueDictionary()
-        self._reading: list[ref[Record]] = []  # of which nodes stand for a variable
+        self._reading: set[ref[Record]] = set()  # of which nodes stand for a variable
         self._gone: list[Any] = []  # of these, those that are no more
         self._epoch = 0  # of nodes: they are others once one of these variables has another value
         self._unrecorded: WeakKeyDictionary[Node, tuple[Op, dict[Record, None]]] = WeakKeyDictionary()
@@ -432,7 +432,7 @@ class Recording:
         if application is None:
             if not _is_now(record):
                 return symbol.held(self.array(record))
-            self._reading.append(ref(record, self._gone.append))
+            self._reading.add(ref(record, self._gone.append))
             return symbol.reading(record.variable())  # type: ignore[misc]
         op, operands, params = application
         if op is PART:

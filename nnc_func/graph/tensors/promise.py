@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from copy import copy
+from traceback import format_tb
 from typing import Any
+
+from nnc_func.errors import NncError
 
 _blank = object.__new__
 _MISSING: Any = object()
+FRAMES = 3  # of an error's traceback that are told, the last ones
 
 
 class Promise:
@@ -40,11 +44,11 @@ class Promise:
         """
         self.sequence.inspect(self)
         if isinstance(self.value, Exception):
-            raise _again(self.value)
+            raise again(self.value)
         return self.value
 
 
-def _again(error: Exception) -> Exception:
+def again(error: Exception) -> Exception:
     """The same error for one more who asks: what is raised holds the frames of whoever does, and these the promise."""
     try:
         found = copy(error)
@@ -69,3 +73,19 @@ def promise(sequence: Any, index: int, aval: Any, value: Any = _MISSING) -> Prom
     if value is not _MISSING:
         made.value = value
     return made
+
+
+def without_frames(error: Exception) -> Exception:
+    """An error that may be kept: frames are let go, of its causes too, and are a note from then on.
+
+    They hold operands, and the frames of whoever computed it, which may have asked for the very promise that is to
+    hold the error.
+    """
+    causes: list[BaseException] = [error]
+    for at in causes:  # which may be one of its own
+        if not isinstance(at, NncError) and at.__traceback__ is not None:
+            error.add_note("".join([f"{type(at).__name__} was raised in:\n", *format_tb(at.__traceback__)[-FRAMES:]]))
+        at.__traceback__ = None
+        inside = at.exceptions if isinstance(at, BaseExceptionGroup) else ()
+        causes += [each for each in (at.__cause__, at.__context__, *inside) if each is not None and each not in causes]
+    return error

@@ -19,16 +19,15 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from contextvars import copy_context
 from time import perf_counter
-from traceback import format_tb
 from typing import Any
 
 from nnc_func.engine.dynamic.ahead.costs import Cost
 from nnc_func.engine.dynamic.ahead.episodes import Episode
 from nnc_func.engine.dynamic.ahead.worker import WORKER
 from nnc_func.engine.dynamic.records import PART, Recorded
-from nnc_func.errors import NncError, RunError
+from nnc_func.errors import RunError
 from nnc_func.graph.origin import Origin, attributed, describe
-from nnc_func.graph.tensors.promise import Promise, promise
+from nnc_func.graph.tensors.promise import Promise, promise, without_frames
 from nnc_func.graph.tensors.tensor import Tensor
 
 PATIENCE = 5e-3  # seconds that one waits for another thread before one looks again at what can be done oneself
@@ -248,7 +247,6 @@ class Job:
         return self.is_over
 
 
-FRAMES = 3  # of an error's traceback that are told, the last ones
 STEP = 2.0**-20  # between serials of records that one job has made
 
 
@@ -310,22 +308,11 @@ def _is_circular(job: Job, mine: int) -> bool:
 
 
 def _noted(error: Exception, where: Origin) -> Exception:
-    """An error that says which line it is about; frames are let go, of its causes too, and are a note from then on.
-
-    They hold operands, and the frames of whoever computed it, which may have asked for the very promise that is to
-    hold the error.
-    """
+    """An error that says which line it is about, and holds no frames."""
     line = describe(where)
     if line and line not in str(error) and line not in " ".join(getattr(error, "__notes__", ())):
         error.add_note(f"applied at {line}")
-    causes: list[BaseException] = [error]
-    for at in causes:  # which may be one of its own
-        if not isinstance(at, NncError) and at.__traceback__ is not None:
-            error.add_note("".join([f"{type(at).__name__} was raised in:\n", *format_tb(at.__traceback__)[-FRAMES:]]))
-        at.__traceback__ = None
-        inside = at.exceptions if isinstance(at, BaseExceptionGroup) else ()
-        causes += [each for each in (at.__cause__, at.__context__, *inside) if each is not None and each not in causes]
-    return error
+    return without_frames(error)
 
 
 def _forked() -> None:

@@ -11,6 +11,7 @@ from nnc_func.engine.dynamic.replay.places import Gradients, Place
 from nnc_func.engine.dynamic.replay.written import Flow, Written, flow, written
 from nnc_func.errors import NncError
 from nnc_func.graph.origin import attributed
+from nnc_func.graph.tensors.promise import without_frames
 from nnc_func.graph.tensors.tensor import Tensor
 
 
@@ -51,7 +52,7 @@ def in_order(
                         flows = None if found is None else {**flows, place: found}
                 results = [each.value for each in made] if place.op.multi_result else [made.value]
             except Exception as error:  # whoever looks at the result is told
-                results = [error] * len(place.avals)
+                results = [without_frames(error)] * len(place.avals)
         flows = None if _failed(results[0]) else flows
         values.update(zip(range(place.first, place.first + len(place.avals)), results, strict=True))
     kept = {n: values[n] for n, each in enumerate(held) if each}

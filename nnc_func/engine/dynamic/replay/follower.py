@@ -16,7 +16,7 @@ from nnc_func.engine.dynamic.replay.written import Written
 from nnc_func.graph.leaves import Variable, are_places, owned
 from nnc_func.graph.origin import origin
 from nnc_func.graph.pauses import paused_here
-from nnc_func.graph.tensors.promise import Promise
+from nnc_func.graph.tensors.promise import Promise, again
 from nnc_func.graph.tensors.tensor import Tensor
 
 LONGEST = 5000  # operators of a sequence
@@ -378,7 +378,7 @@ def _with_value(stack: Any, tensor: Tensor) -> Tensor:
     if type(hold) is not Promise:
         return tensor
     if isinstance(hold.value, Exception):
-        raise hold.value
+        raise again(hold.value)
     return Tensor(stack, hold.value)
 
 
