@@ -16,6 +16,7 @@ from nnc_func.device.onednn import elementwise
 from nnc_func.device.onednn.library import present
 from nnc_func.errors import ShapeError
 from nnc_func.graph.ops import CATALOGUE as OPS
+from nnc_func.graph.ops.activations import LEAST
 from nnc_func.graph.ops.library_chains import in_twos, parts
 
 CPU, FAST, NUMPY = nnc.CPU(), nnc.CPU(fast_math=True), nnc.NumPy()
@@ -247,6 +248,36 @@ def test_maxima_that_lose_nan_want_fast_math() -> None:
     assert chosen(FAST, OPS["max_pool2d"], (x,), **of).library == "oneDNN, fast math"
     assert chosen(CPU, OPS["max_pool2d"], (x,), **of).library is None
     assert chosen(CPU, OPS["average_pool2d"], (x,), **of, count_padding=True).library == "oneDNN"
+
+
+# --- functions -------------------------------------------------------------------------------------------
+
+
+def test_the_sigmoid_is_exact_where_the_library_is_asked() -> None:
+    """From `LEAST` on; arrays with lower numbers or NaN in them are NumPy's to the bit."""
+    op = OPS["sigmoid"]
+    (kernel,) = [k for k in op.kernels if k.library == "oneDNN"]
+    numpy = next(k for k in op.kernels if k.name == "in steps")
+    random = np.random.default_rng(0)
+    every = np.arange(0, 1 << 32, 977, dtype=np.uint64).astype(np.uint32).view(np.float32)
+    inside = every[every >= LEAST]
+    x = inside[: len(inside) // 64 * 64].reshape(-1, 64)
+    found, exact = kernel.compute(np, x), 1 / (1 + np.exp(-x.astype(np.float64)))
+    wrong = np.abs(found - exact) / np.spacing(exact.astype(np.float32))
+    assert wrong.max() <= 4, x.reshape(-1)[wrong.argmax()]
+    assert found.min() >= 0
+    assert found.max() <= 1
+    for bad in (np.nan, np.nextafter(np.float32(LEAST), np.float32(-99)), -86.7, -87.5, -104.0, -np.inf):
+        given = some((64, 256))
+        given[random.integers(64), random.integers(256)] = bad
+        with np.errstate(all="ignore"):
+            wanted = numpy.compute(np, given)
+        np.testing.assert_array_equal(kernel.compute(np, given), wanted)
+        over = given.copy()  # where the result lies over the argument
+        assert kernel.into is not None
+        kernel.into(np, (over,), (over,), ())
+        np.testing.assert_array_equal(over, wanted)
+    assert chosen(CPU, op, (some((64, 256)),)) is kernel
 
 
 # --- layouts ---------------------------------------------------------------------------------------------

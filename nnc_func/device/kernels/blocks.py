@@ -94,11 +94,34 @@ def register_size(shape: Any, pattern: Pattern, most: int) -> int:
 
 def threads_for(shape: tuple[int, ...], steps: int, register: int, whole: int) -> int:
     """How many threads share the work."""
-    size = math.prod(shape)
-    if size * steps < 2 * WORTH:
+    size, unit = math.prod(shape), max(1, math.prod(shape[whole:]))
+    return threads_worth(size * steps, min(register, size) // unit)
+
+
+def threads_worth(amount: int, most: int) -> int:
+    """How many threads share so many elements times steps, which can be cut into `most` pieces."""
+    if amount < 2 * WORTH:
         return 1
-    unit = max(1, math.prod(shape[whole:]))
-    return max(1, min(THREADS, workers.spare(), size * steps // WORTH, register // unit, size // unit))
+    return max(1, min(THREADS, workers.spare(), amount // WORTH, most))
+
+
+def in_turn(pieces: Sequence[Any], threads: int, work: Callable[[Any, int], None]) -> None:
+    """Call `work` with each piece and with the number of a thread, which takes the next piece when it is ready.
+
+    Examples
+    --------
+    >>> found = []
+    >>> in_turn("abc", 2, lambda piece, thread: found.append(piece))
+    >>> sorted(found)
+    ['a', 'b', 'c']
+    """
+    shared = iter([*pieces])  # that of a list may be shared
+
+    def run(thread: int) -> None:
+        for piece in shared:
+            work(piece, thread)
+
+    workers.side_by_side(run, threads)
 
 
 class Blocks:

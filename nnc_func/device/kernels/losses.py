@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from nnc_func.device.kernels.blocks import Grid, grid
+from nnc_func.device.kernels.blocks import Grid, grid, in_turn, threads_worth
 from nnc_func.device.kernels.linalg import NUMPY_LIKE, Arrays, Scratch, allocating
 from nnc_func.device.kernels.move import converted, dtype_of
 from nnc_func.facets.kernels import Kernel, reference
@@ -80,6 +80,7 @@ def _cut(flat: Any, shape: tuple[int, ...]) -> Any:
 
 
 PART = 1 << 18  # elements at a time: they stay in cache
+STEPS = 8  # an element of softmax takes as long as one of so many sums
 WHOLE = 1 << 62  # a GPU wants large kernels
 
 
@@ -104,11 +105,21 @@ def _softmax_into(xp: Any, arrays: Arrays, outs: Arrays, scratch: Arrays, *, axi
     (x,), (out,), (row,) = arrays, outs, scratch
     if not x.size:  # the largest of no elements is refused
         return
-    xp.max(x, axis=axis, keepdims=True, out=row)
-    xp.subtract(x, row, out=out)
-    xp.exp(out, out=out)
-    xp.sum(out, axis=axis, keepdims=True, out=row)
-    xp.divide(out, row, out=out)
+
+    def part(where: Any, thread: int) -> None:
+        given, found, kept = x[where], out[where], row[where]
+        xp.max(given, axis=at, keepdims=True, out=kept)
+        xp.subtract(given, kept, out=found)
+        xp.exp(found, out=found)
+        xp.sum(found, axis=at, keepdims=True, out=kept)
+        xp.divide(found, kept, out=found)
+
+    at = axis % x.ndim - x.ndim  # counted from the last one: a part has all axes
+    if xp is not np or x.size <= PART:
+        part(..., 0)
+        return
+    places = [*_parts(PART, x.shape, axis)]
+    in_turn(places, threads_worth(STEPS * x.size, len(places)), part)
 
 
 def _softmax_reference(xp: Any, x: Any, *, axis: int) -> Any:

@@ -1,12 +1,14 @@
-"""Kernels of oneDNN: sums and products of arrays, element by element, in one go through memory.
+"""Kernels of oneDNN, element by element, in one go through memory: sums and products of arrays, and functions.
 
-They have the bits that the operators have one by one. Its rectifier makes 0 of NaN, and is taken where that is allowed.
+Sums and products have the bits that the operators have one by one. Its rectifier makes 0 of NaN, and is taken where
+that is allowed; a function that is not exact everywhere is asked where it is, and NumPy elsewhere (`guarded`).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -141,27 +143,60 @@ def _empty(*arrays: Any) -> Any:
 LIBRARY_FMA: Kernel = kernel_of("onednn", _bound_fma, _fma_scratch, _takes_fma, _empty, overwrites=ALL)
 
 
-def _rectifier(arrays: Sequence[Any]) -> tuple[Whole, Primitive]:
+def _function(name: str, arrays: Sequence[Any]) -> tuple[Whole, Primitive]:
     from nnc_func.device.onednn.primitives import After
 
     whole = Whole.of(arrays[:1])
     assert whole is not None
-    return whole, whole.chain(After("fast relu"), ())
+    return whole, whole.chain(After(name), ())
 
 
-def _takes_relu(avals: Sequence[Any]) -> bool:
-    return Whole.of(avals[:1]) is not None and accepted(lambda: _rectifier(avals)[1])
+def _takes_function(name: str, avals: Sequence[Any]) -> bool:
+    return Whole.of(avals[:1]) is not None and accepted(lambda: _function(name, avals)[1])
 
 
-def _relu_scratch(avals: Sequence[Any]) -> Scratch:
-    return pad(_rectifier(avals)[1])
+def _function_scratch(name: str, avals: Sequence[Any]) -> Scratch:
+    return pad(_function(name, avals)[1])
 
 
-def _bound_relu(avals: Sequence[Any]) -> Callable[..., Run]:
-    whole, primitive = _rectifier(avals)
+def _bound_function(name: str, avals: Sequence[Any]) -> Callable[..., Run]:
+    whole, primitive = _function(name, avals)
     return lambda *scratch: whole.run(primitive, (), scratch)
 
 
 LIBRARY_RELU: Kernel = kernel_of(
-    "onednn, fast math", _bound_relu, _relu_scratch, _takes_relu, _empty, overwrites=ALL, library=FAST
-)
+    "onednn, fast math", partial(_bound_function, "fast relu"), partial(_function_scratch, "fast relu"),
+    partial(_takes_function, "fast relu"), _empty, overwrites=ALL, library=FAST,
+)  # fmt: skip
+
+
+def guarded(name: str, least: float, otherwise: Callable[..., None]) -> Kernel:
+    """The kernel of a function that the library computes well of numbers that are not below `least`.
+
+    Parameters
+    ----------
+    name
+        As in `device.onednn.handles.UNARY`.
+    otherwise
+        The `into` of a kernel without scratch memory, for arrays that have lower numbers in them, or NaN.
+    """
+
+    def bound(avals: Sequence[Any]) -> Callable[..., Run]:
+        within = _bound_function(name, avals)
+
+        def of(*scratch: Any) -> Run:
+            run = within(*scratch)
+
+            def guarded_run(x: Any, out: Any) -> None:
+                if np.minimum.reduce(x, None) >= least:  # not of NaN
+                    run(x, out)
+                else:
+                    otherwise(np, (x,), (out,), ())
+
+            return guarded_run
+
+        return of
+
+    return kernel_of(
+        "onednn", bound, partial(_function_scratch, name), partial(_takes_function, name), _empty, overwrites=ALL
+    )

@@ -1,4 +1,4 @@
-"""Kernels of pooling on NumPy: in steps over shifted views, a block of images at a time.
+"""Kernels of pooling on NumPy: in steps over shifted views, a block of images at a time, in threads that share blocks.
 
 A step is an offset in the window, with the windows that have an element there, and these elements. Either the offsets
 along one axis are gone through and then those along the other, for a window is a product of two intervals, and so
@@ -8,12 +8,13 @@ maxima, sums and the routing by the first maximum all separate; or all offsets a
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
 
-from nnc_func.device.kernels import pool_reference
+from nnc_func.device.kernels import blocks, pool_reference
 from nnc_func.device.kernels.linalg import Arrays, Scratch, Windows, allocating, last_channels, spans
 from nnc_func.device.kernels.onednn_pool import LIBRARY_MAXIMUM, LIBRARY_MEAN
 from nnc_func.device.kernels.pool_reference import at, counts, pooled, resized, windows_in
@@ -22,12 +23,15 @@ from nnc_func.device.kernels.reordered import with_reordered
 from nnc_func.facets.kernels import Kernel, reference
 from nnc_func.facets.views import Cost
 
-BLOCK = 1 << 19  # bytes of images at a time: they stay in cache
+BLOCK = (
+    1 << 21
+)  # bytes of images at a time, of all threads together: shorter calls leave threads waiting for each other
+ALONE = 4  # one thread takes this part of it: so many bytes stay in its cache
 Step = tuple[Any, Any]  # index of windows, index of elements
 
 
 def _block(x: tuple[int, ...], itemsize: int) -> int:
-    """How many images are pooled at a time."""
+    """How many images all threads together pool at a time."""
     return max(1, min(x[0], BLOCK // max(1, math.prod(x[1:]) * itemsize)))
 
 
@@ -42,6 +46,22 @@ def _all(over: Windows) -> list[Step]:
         ((slice(None), rows, columns), (slice(None), in_rows, in_columns))
         for _, _, (rows, columns), (in_rows, in_columns) in over.offsets()
     ]
+
+
+def _by_blocks(images: int, block: int, amount: int, given: Sequence[Any], pool: Callable[..., None]) -> None:
+    """Call `pool` with a few images after the other, and with what its thread has of scratch memory.
+
+    `amount` is of elements times operations on each: so many threads share the images as that is worth. The scratch
+    memory is for a block, as runs along the first axis, of which each thread has a part.
+    """
+    threads = blocks.threads_worth(amount, block)
+    step = block // threads if threads > 1 else -(-block // ALONE)
+    per = [len(a) // threads for a in given]
+
+    def work(span: slice, thread: int) -> None:
+        pool(span, tuple([a[thread * n : (thread + 1) * n] for a, n in zip(given, per, strict=True)]))
+
+    blocks.in_turn([*spans(images, step)], threads, work)
 
 
 def _tiled(over: Windows) -> bool:
@@ -97,7 +117,8 @@ def _pool_into(
     over = windows_in(arrays[0].shape, data_format=data_format, **params)
     x, out, *down = (last_channels(a, data_format) for a in (*arrays, *outs, *scratch))
     function, start = (np.add, 0) if average else (np.maximum, _lowest(out.dtype))
-    for span in spans(x.shape[0], _block(x.shape, x.dtype.itemsize)):
+
+    def pool(span: slice, down: Arrays) -> None:
         result = out[span]
         if down:
             part = down[0][: span.stop - span.start]
@@ -107,6 +128,8 @@ def _pool_into(
             _reduce(function, x[span], result, _all(over), _unpadded(over), start)
         if average:
             np.divide(result, _divisor(over, out.dtype, count_padding), out=result)
+
+    _by_blocks(len(x), _block(x.shape, x.dtype.itemsize), x.size * sum(over.size), down, pool)
 
 
 @lru_cache(maxsize=256)
@@ -207,15 +230,15 @@ def _routing_into(step: Any) -> Any:
     def into(xp: Any, arrays: Arrays, outs: Arrays, scratch: Arrays, *, data_format: str, **params: Any) -> None:
         over, lowest = windows_in(arrays[0].shape, data_format=data_format, **params), _lowest(arrays[0].dtype)
         x, routed, out = (last_channels(a, data_format) for a in (*arrays, *outs))
-        whole, work = last_channels(scratch[0], data_format), scratch[1:4]
-        between = [last_channels(a, data_format) for a in scratch[4:]]
-        for span in spans(x.shape[0], whole.shape[0]):
-            best, *rest = (a[: span.stop - span.start] for a in (whole, *between))
+
+        def route(span: slice, scratch: Arrays) -> None:
+            work = scratch[1:4]
+            best, *rest = (last_channels(a[: span.stop - span.start], data_format) for a in (scratch[0], *scratch[4:]))
             by_window = tuple(_cut(s, best, data_format) for s in work)
             if not rest:
                 _reduce(np.maximum, x[span], best, _all(over), _unpadded(over), lowest)
                 step(x[span], best, routed[span], out[span], _all(over), _tiled(over), _has_nan(best), by_window)
-                continue
+                return
             across, moving = rest
             _reduce(np.maximum, x[span], across, _along(over, 2), over.whole(1), lowest)
             _reduce(np.maximum, across, best, _along(over, 1), over.whole(0), lowest)
@@ -228,6 +251,8 @@ def _routing_into(step: Any) -> Any:
             for target, (values, largest, *how) in zip((moving, out[span]), order, strict=True):
                 step(values, largest, source, target, *how)
                 source = target
+
+        _by_blocks(len(x), len(scratch[0]), 6 * x.size * sum(over.size), scratch, route)
 
     return into
 
@@ -264,17 +289,19 @@ def _average_gradient_into(
     count_padding: bool, **params: Any,
 ) -> None:  # fmt: skip
     over = windows_in(input_shape, data_format=data_format, **params)
-    g, out, shares, *rest = (last_channels(a, data_format) for a in (*arrays, *outs, *scratch))
+    g, out, *given = (last_channels(a, data_format) for a in (*arrays, *outs, *scratch))
     divisor = _divisor(over, out.dtype, count_padding)
-    for span in spans(g.shape[0], shares.shape[0]):
-        n = span.stop - span.start
-        np.divide(g[span], divisor, out=shares[:n])
-        if rest:
-            across = rest[0][:n]
-            _spread(shares[:n], across, _along(over, 2), over.tiles(1))
-            _spread(across, out[span], _along(over, 1), over.tiles(0))
+
+    def spread(span: slice, scratch: Arrays) -> None:
+        share, *across = (a[: span.stop - span.start] for a in scratch)
+        np.divide(g[span], divisor, out=share)
+        if across:
+            _spread(share, across[0], _along(over, 2), over.tiles(1))
+            _spread(across[0], out[span], _along(over, 1), over.tiles(0))
         else:
-            _spread(shares[:n], out[span], _all(over), _tiled(over))
+            _spread(share, out[span], _all(over), _tiled(over))
+
+    _by_blocks(len(g), len(given[0]), out.size * sum(over.size), given, spread)
 
 
 # --- what they cost ----------------------------------------------------------------------------------

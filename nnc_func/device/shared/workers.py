@@ -146,13 +146,15 @@ class _Share:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._asking = 0
+        self._turns = 0  # of those that ask, how many leave the cores to kernels, one after the other
         self._libraries: list[Any] | None = None
         self._before: list[tuple[Any, int]] = []
 
-    def hold(self, threads: int) -> None:
-        """No more than so many, from now on."""
+    def hold(self, threads: int, in_turns: bool = False) -> None:
+        """No more than so many, from now on; whether kernels may have the cores meanwhile, one after the other."""
         with self._lock:
             self._asking += 1
+            self._turns += in_turns
             if self._asking > 1:
                 return
             if self._libraries is None:
@@ -163,17 +165,21 @@ class _Share:
                     each.set_num_threads(threads)
 
     def spare(self) -> int:
-        """Threads of BLAS, while nobody asks for less."""
-        if self._asking:
-            return 1
-        if self._libraries is None:
-            self._libraries = _blas()
-        return max((each.get_num_threads() for each in self._libraries), default=1)
+        """Threads of BLAS, or those that it had before it was held for kernels that take turns."""
+        with self._lock:
+            if self._asking > self._turns:
+                return 1
+            if self._asking:
+                return max((had for _, had in self._before), default=1)
+            if self._libraries is None:
+                self._libraries = _blas()
+            return max((each.get_num_threads() for each in self._libraries), default=1)
 
-    def free(self) -> None:
+    def free(self, in_turns: bool = False) -> None:
         """As it was, if nobody else asks for less."""
         with self._lock:
             self._asking -= 1
+            self._turns -= in_turns
             if not self._asking:
                 for each, had in self._before:
                     each.set_num_threads(had)
@@ -213,13 +219,14 @@ def shared(jobs: int) -> Iterator[None]:
 def one_thread() -> Iterator[None]:
     """BLAS held to one thread, while kernels of a library that has threads of its own run between its calls.
 
-    OpenBLAS's threads go on looking for work for 20 ms after a call, on the cores that the others are given.
+    OpenBLAS's threads go on looking for work for 20 ms after a call, on the cores that the others are given. Kernels
+    that are run in threads of this library have the cores in their turn, as before (`spare`).
     """
-    _SHARE.hold(1)
+    _SHARE.hold(1, in_turns=True)
     try:
         yield
     finally:
-        _SHARE.free()
+        _SHARE.free(in_turns=True)
 
 
 def spare() -> int:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from nnc_func.device.kernels.move import Arrays, converted, dtype_of
-from nnc_func.device.kernels.onednn_chains import LIBRARY_RELU
+from nnc_func.device.kernels.onednn_chains import LIBRARY_RELU, guarded
 from nnc_func.facets import lowering
 from nnc_func.facets.derivatives import Custom, partials
 from nnc_func.facets.kernels import ALL, reference
@@ -29,6 +29,9 @@ def _sigmoid(xp: Any, x: Any) -> Any:
 def _lowest(dtype: Any) -> int:
     """Below it the exponential is the sigmoid, to the last digit, and that of its negative may be infinite."""
     return 1 - int(np.log(np.finfo(dtype).max))
+
+
+LEAST = -32.0  # from here on oneDNN has the sigmoid to 3.5 ulps; of numbers near -80 to 4.7, below -86.6 it has 0
 
 
 @lru_cache
@@ -61,6 +64,7 @@ def _sigmoid_into(xp: Any, arrays: Arrays, outs: Arrays, scratch: Arrays) -> Non
     partials(lambda o, y, x: o.multiply(y, o.subtract(1, y))),
     dtype=real_floating,
     kernel=(
+        guarded("sigmoid", LEAST, _sigmoid_into),
         in_steps(_sigmoid_into, dtype=real_floating, overwrites=ALL),
         reference(_sigmoid, infallible=True),
     ),

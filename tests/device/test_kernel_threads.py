@@ -1,0 +1,108 @@
+"""Kernels that cut their work give the same bits in any number of threads (`device/kernels/blocks.in_turn`)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import nnc_func as nnc
+from nnc_func.device.kernels import blocks
+from nnc_func.device.shared import workers
+from nnc_func.device.shared.namespace import candidates
+from nnc_func.graph.ops import CATALOGUE as OPS
+
+NUMPY = nnc.NumPy()
+BAD = (np.nan, np.inf, -np.inf, -0.0)
+
+
+def results(name: str, arrays: Any, params: dict[str, Any], patch: Any, threads: int) -> dict[str, Any]:
+    """What each planned kernel of an operator gives when so many threads are spare and any work is worth them."""
+    patch.setattr(workers, "spare", lambda: threads)
+    patch.setattr(blocks, "WORTH", 1)
+    op = OPS[name]
+    of = dict(op.canonical(params))
+    found = {}
+    for kernel in candidates(op, tuple(map(NUMPY.aval, arrays)), of, "numpy"):
+        with np.errstate(all="ignore"):
+            found[kernel.name] = kernel.compute(np, *arrays, **of)
+    return found
+
+
+@given(
+    st.integers(1, 9), st.integers(1, 40), st.integers(3, 40), st.integers(1, 9), st.sampled_from(["NHWC", "NCHW"]),
+    st.sampled_from([((2, 2), (2, 2)), ((3, 2), (1, 2)), ((3, 3), (2, 2))]), st.sampled_from(["float32", "float64"]),
+    st.integers(0, 99),
+)  # fmt: skip
+def test_pools_are_the_same_in_any_number_of_threads(
+    images: int, height: int, width: int, channels: int, data_format: str, window: Any, dtype: str, seed: int
+) -> None:
+    random = np.random.default_rng(seed)
+    size, stride = window
+    height = max(height, size[0])
+    shape = (images, height, width, channels) if data_format == "NHWC" else (images, channels, height, width)
+    x = random.integers(-3, 4, shape).astype(dtype)  # many are alike
+    x.reshape(-1)[random.integers(x.size, size=2)] = random.choice(BAD, 2)
+    of = {"window": size, "stride": stride, "data_format": data_format}
+    pooled = OPS["max_pool2d"].kernels[-1].compute(np, x, **dict(OPS["max_pool2d"].canonical(of)))
+    g = random.standard_normal(pooled.shape).astype(dtype)
+    average = {**of, "input_shape": shape}
+    cases = [("max_pool2d", (x,), of), ("average_pool2d", (x,), of), ("max_pool2d_gradient", (x, g), of),
+             ("max_pool2d_tangent", (x, x), of), ("average_pool2d_gradient", (g,), average)]  # fmt: skip
+    for name, arrays, params in cases:
+        with pytest.MonkeyPatch.context() as patch:
+            alone, shared = (results(name, arrays, params, patch, n) for n in (1, 3))
+        assert len(alone) > 1
+        for kernel, found in shared.items():
+            np.testing.assert_array_equal(found, alone[kernel], strict=True, err_msg=f"{name}, {kernel}")
+
+
+@given(st.lists(st.integers(1, 300), min_size=1, max_size=4), st.integers(-4, 3), st.integers(0, 99))
+def test_softmax_is_the_same_in_any_number_of_threads(shape: list[int], axis: int, seed: int) -> None:
+    from nnc_func.device.kernels import losses
+
+    shape = [n if i < 2 else 1 + n % 9 for i, n in enumerate(shape)]
+    axis %= len(shape)
+    random = np.random.default_rng(seed)
+    x = random.standard_normal(shape).astype("float32") * 9
+    x.reshape(-1)[random.integers(x.size, size=2)] = random.choice(BAD, 2)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(losses, "PART", 64)  # elements: small ones come in parts, too
+        alone, shared = (results("softmax", (x,), {"axis": axis}, patch, n) for n in (1, 3))
+        patch.setattr(losses, "PART", 1 << 40)
+        whole = results("softmax", (x,), {"axis": axis}, patch, 1)
+    for kernel, found in shared.items():
+        np.testing.assert_array_equal(found, alone[kernel], strict=True)
+        np.testing.assert_allclose(found, whole[kernel], rtol=1e-6)
+
+
+def test_an_error_of_a_piece_is_raised_and_all_threads_end() -> None:
+    def work(piece: int, thread: int) -> None:
+        if piece == 3:
+            raise ValueError("of piece 3")
+
+    with pytest.raises(ValueError, match="of piece 3"):
+        blocks.in_turn(range(9), 3, work)
+    found: list[int] = []
+    blocks.in_turn(range(9), 2, lambda piece, thread: found.append(piece))
+    assert sorted(found) == list(range(9))
+
+
+def test_kernels_have_the_cores_while_those_of_a_library_take_turns_with_them() -> None:
+    """`one_thread` is of BLAS; `shared` and `side_by_side` leave one thread to each kernel."""
+    before = workers.spare()
+    with workers.one_thread():
+        assert workers.spare() == before
+        with workers.shared(2):
+            assert workers.spare() == 1
+        assert workers.spare() == before
+        seen: list[int] = []
+        workers.side_by_side(lambda thread: seen.append(workers.spare()), 2)
+        assert seen == [1, 1]
+    assert workers.spare() == before
+    with workers.shared(2), workers.one_thread():
+        assert workers.spare() == 1
+    assert workers.spare() == before
