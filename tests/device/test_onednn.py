@@ -129,7 +129,8 @@ MATRICES = st.integers(1, 40) | st.integers(120, 200)
 
 @given(
     MATRICES, MATRICES, MATRICES, st.booleans(), st.booleans(),
-    st.sampled_from([((), ()), ((2,), ()), ((), (2,)), ((2, 3), (1, 3)), ((1,), (4,)), ((2, 1), (3,))]), st.data(),
+    st.sampled_from([((), ()), ((2,), ()), ((), (2,)), ((2, 3), (1, 3)), ((1,), (4,)), ((2, 1), (3,)), ((2, 3), (2, 3)),
+                     ((1, 1), (1, 1)), ((4,), (4,))]), st.data(),
 )  # fmt: skip
 def test_matrix_products_are_numpys(
     rows: int, inner: int, columns: int, turned_a: bool, turned_b: bool, batches: Any, data: Any
@@ -145,6 +146,12 @@ def test_matrix_products_are_numpys(
             np.ascontiguousarray(x.swapaxes(-1, -2)).swapaxes(-1, -2),
             np.repeat(x, 2, axis=-1)[..., ::2],
             np.ascontiguousarray(x[..., ::-1, :])[..., ::-1, :],
+            np.moveaxis(np.ascontiguousarray(np.moveaxis(x, -2, 0)), 0, -2),  # as heads of attention lie
+            np.moveaxis(np.ascontiguousarray(np.moveaxis(x, -1, 0)), 0, -1),
+            np.concatenate([x, x + 1], -1)[..., : x.shape[-1]],
+            np.repeat(x, 2, axis=-2)[..., ::2, :],
+            np.repeat(x.reshape(-1, *x.shape[-2:]), 2, axis=0)[::2].reshape(x.shape),
+            np.frombuffer(b"." + x.tobytes(), np.uint8)[1:].view("float32").reshape(x.shape),  # not aligned
         ]
         return data.draw(st.sampled_from(ways))
 
@@ -154,6 +161,28 @@ def test_matrix_products_are_numpys(
     program = LAZY.compile([x, y], LAZY.ops.matmul(x, y, **params))
     np.testing.assert_allclose(program(left, right), wanted, rtol=2e-5, atol=2e-5)
     np.testing.assert_array_equal(program(a, b), EAGER.ops.matmul(a, b, **params).numpy())
+
+
+def test_heads_of_attention_are_not_copied(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Operands in views whose strides the library can take; the twentieth way to lie forgets the first ones."""
+    x, y = some(2, 128, 4, 48), some(2, 128, 4, 48)
+
+    def scores(ops: Any, x: Any, y: Any) -> Any:
+        q, k = (ops.permute_dims(each, axes=(0, 2, 1, 3)) for each in (x, y))
+        return ops.matmul(ops.matmul(q, k, transpose_b=True), k)
+
+    there = [LAZY.input(n, x.shape, "float32") for n in "xy"]
+    program = LAZY.compile(there, scores(LAZY.ops, *there))
+    assert [i.kernel for i in program.plan.instructions if i.op.name == "matmul"] == ["onednn", "onednn"]
+    wanted = scores(REFERENCE.ops, x, y).numpy()
+    monkeypatch.setattr(onednn, "contiguous", lambda x: x if x.flags.c_contiguous else pytest.fail("a copy"))
+    np.testing.assert_allclose(program(x, y), wanted, rtol=2e-5, atol=2e-3)
+    np.testing.assert_allclose(scores(EAGER.ops, x, y).numpy(), wanted, rtol=2e-5, atol=2e-3)
+    wide = some(130, 400)
+    for step in range(20):
+        part = wide[:, step : step + 128] if step % 2 else np.ascontiguousarray(wide[:, : 128 + step])[:, :128]
+        np.testing.assert_allclose(EAGER.ops.matmul(part, part, transpose_b=True).numpy(), part @ part.T,
+                                   rtol=2e-5, atol=2e-4)  # fmt: skip
 
 
 # --- numbers that are none -------------------------------------------------------------------------------

@@ -21,12 +21,13 @@ from nnc_func.facets.kernels import Kernel
 from nnc_func.facets.layouts import NHWC, Layout
 
 if TYPE_CHECKING:
-    from nnc_func.device.onednn.primitives import After, Primitive
+    from nnc_func.device.onednn.primitives import After, Lies, Primitive
 
 NUMPY, LIBRARY = frozenset({"numpy"}), "oneDNN"
 PACKED = "onednn, packed"
 FAST = "oneDNN, fast math"  # with kernels that lose NaN
 WORTH = 4_000_000  # FLOPs of a matrix product from which on it takes less time than by BLAS
+WAYS = 16  # in which operands of one call lie, remembered
 FLOAT32 = np.dtype(np.float32)
 Arrays = tuple[Any, ...]
 Scratch = tuple[tuple[tuple[int, ...], Any], ...]
@@ -190,11 +191,11 @@ def product_of(
     *,
     transpose_a: bool,
     transpose_b: bool,
-    lies: tuple[bool, bool],
+    lies: tuple[Lies, Lies],
     lasting: tuple[int, ...] = (),
     after: tuple[After, ...] = (),
 ) -> Primitive:
-    """The primitive of a matrix product; `lies`: of each operand, whether its last two axes lie swapped in memory."""
+    """The primitive of a matrix product; `lies`: of each operand, before it is transposed, as in `Product`."""
     from nnc_func.device.onednn.primitives import Product, product
 
     shapes = [tuple(a.shape) for a in avals[:2]]
@@ -202,10 +203,15 @@ def product_of(
     whole = [(1,) * (rank - len(shape)) + shape for shape in shapes]
     swapped = (transpose_a, transpose_b)
     left, right = ((*x[:-2], x[-1], x[-2]) if turned else x for x, turned in zip(whole, swapped, strict=True))
-    at = tuple(one != other for one, other in zip(swapped, lies, strict=True))
-    if rank > 2 and set(right[:-2]) <= {1} and not at[0]:  # all batches share it: they are rows of one product
+    left_lies, right_lies = (_transposed(x) if turned else x for x, turned in zip(lies, swapped, strict=True))
+    if rank > 2 and set(right[:-2]) <= {1} and not left_lies:  # all batches share it: they are rows of one product
         left, right = (math.prod(left[:-1]), left[-1]), right[-2:]
-    return product(Product(left, right, *at), lasting, after)
+        right_lies = right_lies[-2:] if isinstance(right_lies, tuple) else right_lies
+    return product(Product(left, right, left_lies, right_lies), lasting, after)
+
+
+def _transposed(lies: Lies) -> Lies:
+    return (*lies[:-2], lies[-1], lies[-2]) if isinstance(lies, tuple) else not lies
 
 
 PATTERNS = ((False, False), (False, True), (True, False), (True, True))
@@ -245,8 +251,17 @@ def _bytes(wanted: Scratch) -> int:
     return sum(math.prod(shape) for shape, _ in wanted)
 
 
-def _lies_swapped(x: Any) -> bool:
-    return not x.flags.c_contiguous and bool(x.swapaxes(-1, -2).flags.c_contiguous)
+def _lies(x: Any) -> Lies:
+    """How an operand lies in memory: as in `Product`; or False, where the library cannot take it as it lies."""
+    flags = x.flags
+    if flags.c_contiguous:
+        return False
+    if x.swapaxes(-1, -2).flags.c_contiguous:
+        return True
+    *batch, rows, columns = steps = tuple([n // x.itemsize for n in x.strides])
+    below, beside = x.shape[-2:]
+    fits = (columns == 1 and rows >= beside) or (rows == 1 and columns >= below)
+    return steps if fits and flags.aligned and all(n > 0 for n in batch) else False
 
 
 class _Product:
@@ -256,7 +271,7 @@ class _Product:
 
     def __init__(self, avals: Sequence[Any], lasting: tuple[int, ...], shares: bool, scratch: Arrays, params: Any):
         self._avals, self._count, self._lasting, self._shares = avals, len(avals), lasting, shares
-        self._made: dict[tuple[bool, bool], Run] = {}
+        self._made: dict[tuple[Lies, Lies], Run] = {}
         self._params, self.scratch = params, scratch
 
     def __call__(self, a: Any, b: Any, *arrays: Any) -> None:
@@ -270,16 +285,33 @@ class _Product:
         return found
 
     def _way(self, a: Any, b: Any) -> Run:
-        lies = _lies_swapped(a), not self._lasting and _lies_swapped(b)
+        lies = _lies(a), not self._lasting and _lies(b)
         found = self._made.get(lies)
         if found is None:
             from nnc_func.device.onednn.bound import bound
 
-            ready = (*[_swapped if each else contiguous for each in lies], *[contiguous] * (self._count - 3))
-            primitive = product_of(self._avals, lies=lies, lasting=self._lasting, **self._params)
+            if len(self._made) >= WAYS:
+                self._made.clear()
+            key, primitive = lies, self._primitive(lies)
+            if primitive is None:  # what has strides of its own is copied
+                lies = lies[0] is True, lies[1] is True
+                primitive = product_of(self._avals, lies=lies, lasting=self._lasting, **self._params)
+            ready = (*[_as_it_lies if each else contiguous for each in lies], *[contiguous] * (self._count - 3))
             scratch = self.scratch[0] if self.scratch else None
-            found = self._made[lies] = bound(primitive, scratch, ready, self._shares)
+            found = self._made[key] = bound(primitive, scratch, ready, self._shares)
         return found
+
+    def _primitive(self, lies: tuple[Lies, Lies]) -> Primitive | None:
+        """That of operands that lie so; None where the library has none, or wants more memory than there is."""
+        if not any(isinstance(each, tuple) for each in lies):
+            return product_of(self._avals, lies=lies, lasting=self._lasting, **self._params)
+        a, b = self._avals[:2]
+        if len(a.shape) != len(b.shape) or (len(a.shape) > 2 and a.shape[:-2] != b.shape[:-2]):
+            return None
+        if not accepted(product_of, self._avals, lies=lies, lasting=self._lasting, **self._params):
+            return None
+        found = product_of(self._avals, lies=lies, lasting=self._lasting, **self._params)
+        return found if found.room <= sum(each.nbytes for each in self.scratch) else None
 
 
 def bound_product(
@@ -289,7 +321,7 @@ def bound_product(
     return lambda *scratch: _Product(avals, lasting, shares, scratch, params)
 
 
-def _swapped(x: Any) -> Any:
+def _as_it_lies(x: Any) -> Any:
     return x if x.flags.aligned else np.array(x.swapaxes(-1, -2), order="C").swapaxes(-1, -2)
 
 

@@ -385,6 +385,9 @@ def convolution(of: Convolution, kind: str, lasting: tuple[int, ...] = (), after
 # --- matrix products -----------------------------------------------------------------------------------
 
 
+Lies = bool | tuple[int, ...]
+
+
 @frozen
 class Product:
     """A matrix product of arrays of the same rank, whose leading axes broadcast.
@@ -393,14 +396,15 @@ class Product:
     ----------
     left, right
         Shapes as they are multiplied: (..., rows, inner) and (..., inner, columns).
-    left_swapped, right_swapped
-        Whether the last two axes lie in memory the other way round.
+    left_lies, right_lies
+        How they lie in memory: row by row, or with the last two axes the other way round (True), or with these strides
+        in elements, of which one of the last two is 1.
     """
 
     left: tuple[int, ...]
     right: tuple[int, ...]
-    left_swapped: bool
-    right_swapped: bool
+    left_lies: Lies
+    right_lies: Lies
 
     @property
     def result(self) -> tuple[int, ...]:
@@ -414,8 +418,10 @@ class Product:
         return 2 * math.prod(self.result) * self.left[-1]
 
 
-def _matrices(library: Library, shape: tuple[int, ...], is_swapped: bool) -> Handle:
-    if not is_swapped:
+def _matrices(library: Library, shape: tuple[int, ...], lies: Lies) -> Handle:
+    if isinstance(lies, tuple):
+        return strided(library, shape, lies)
+    if not lies:
         return row_major(library, shape)
     rows, columns = shape[-2:]
     strides, step = [], rows * columns
@@ -428,8 +434,8 @@ def _matrices(library: Library, shape: tuple[int, ...], is_swapped: bool) -> Han
 @lru_cache(ALIKE)
 def _product(of: Product, lasting: tuple[int, ...], after: tuple[After, ...], count: int) -> Primitive:
     def make(library: Library) -> Primitive:
-        a = _matrices(library, of.left, of.left_swapped)
-        b = _matrices(library, of.right, of.right_swapped)
+        a = _matrices(library, of.left, of.left_lies)
+        b = _matrices(library, of.right, of.right_lies)
         out = row_major(library, of.result)
         channels = row_major(library, (*(1,) * (len(of.result) - 1), of.result[-1]))
         done, others = operands_after(library, after, len(of.result), out, channels)
