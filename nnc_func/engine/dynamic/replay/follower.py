@@ -50,7 +50,7 @@ class Follower:
     # --- what comes -------------------------------------------------------------------------------------------
 
     def usual(self, op: Any, args: tuple[Any, ...], items: Any, site: int) -> Any:
-        """What an operator gives, if it is what came next the last time, and has one result; else None.
+        """What an operator gives, if it is what came next the last time; else None.
 
         This is `step` on the hot path: operands are compared with those that there were, and nothing is made.
         """
@@ -61,7 +61,9 @@ class Follower:
             try:
                 sequence = self.sequence
                 found = sequence.place.likely
-                if found is None or found.op is not op or found.site != site or found.items is not items:
+                if found is None or found.op is not op or found.site != site:
+                    return None
+                if found.items is not items and found.key != op.key(items):
                     return None
                 operands, paused = found.operands, paused_here()
                 if not sequence.is_deferred or len(operands) != len(args) or found.depth >= LONGEST:
@@ -88,9 +90,11 @@ class Follower:
                             v = self._recording.of(v)
                     if type(n) is not int or n >= 0 or a.stack is not self._stack or sequence.inputs[-1 - n] is not v:
                         return None
+                sequence.place = found
+                if op.multi_result:
+                    return self._promised(sequence, found)
                 its = _blank(Promise)
                 its.sequence, its.index, its.aval = sequence, found.first, found.avals[0]
-                sequence.place = found
                 sequence.promise(its)
             finally:
                 self._is_busy = False
@@ -140,7 +144,8 @@ class Follower:
             return UNKNOWN
         slopes = type(op) is Gradients
         fits = not slopes or self._fits(op, args, sequence, new)
-        key = (op, site, is_on, fits, op.key(items) if items else (), *operands, *map(_kind, new))
+        parameters = op.key(items) if items else ()
+        key = (op, site, is_on, fits, parameters, *operands, *map(_kind, new))
         found = place.nexts.get(key)
         if found is None and items and _calls_host(items):
             return UNKNOWN
@@ -148,7 +153,7 @@ class Follower:
             if found is not None and fits and found.count >= self._replay.after:
                 sequence.add(new)
                 sequence.place = found
-                if not new and not op.multi_result:
+                if not new:
                     place.likely = found
                 return self._promised(sequence, found)
             if sequence.promises:
@@ -161,7 +166,8 @@ class Follower:
                 return self._shown(op, [Tensor(self._stack, each) for each in values])
         if found is None:
             found = Place(place, op, site)
-            found.operands, found.items, found.params, found.records = operands, items, dict(items), is_on
+            found.operands, found.records = operands, is_on
+            found.items, found.key, found.params = items, parameters, dict(items)
             found.where = origin()
             found.inputs += len(new)
             found.avals = tuple([self._recording.aval(_array(v)) for v in values])

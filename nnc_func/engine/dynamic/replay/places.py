@@ -17,8 +17,8 @@ class Place:
     operands
         Numbers from 0 on are those of results in the sequence, negative ones of what came from outside: -1 is the
         first. Python's numbers are tuples of the class and the number.
-    items, params
-        Parameters in canonical form, and as a dict.
+    items, key, params
+        Parameters in canonical form, by what they are compared (`Op.key`), and as a dict.
     records
         Whether what it gives takes gradients, if it was made of what does: recording was on.
     where
@@ -32,7 +32,7 @@ class Place:
     ends
         How often a sequence ended here that was computed at once.
     nexts, likely
-        What came next, by key; what was promised last, if it was one result, of what was there before.
+        What came next, by key; what was promised last, of what was there before.
     loops
         From the first gradients on, the operators and lines that were before them: where one of these comes again,
         a sequence begins anew. None before.
@@ -41,14 +41,15 @@ class Place:
     """
 
     __slots__ = (
-        "avals", "count", "depth", "ends", "first", "fits", "inputs", "items", "likely", "loops", "nexts", "op",
-        "operands", "params", "recorded", "records", "site", "up", "where",
+        "avals", "count", "depth", "ends", "first", "fits", "inputs", "items", "key", "likely", "loops", "nexts",
+        "op", "operands", "params", "recorded", "records", "site", "up", "where",
     )  # fmt: skip
 
     def __init__(self, up: Place | None, op: Any, site: Any) -> None:
         self.up, self.op, self.site = up, op, site
         self.operands: list[Any] = []
         self.items: Any = ()
+        self.key: Any = ()
         self.likely: Place | None = None
         self.params: dict[str, Any] = {}
         self.records = True
