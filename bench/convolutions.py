@@ -89,7 +89,7 @@ def multiplied(rows: int, inner: int, columns: int) -> tuple[Any, Any, int]:
     lazy = nnc.lazy(nnc.CPU())
     given = lazy.input("a", a.shape, "float32")
     program = lazy.compile([given], given @ b)
-    primitive = product(Product(a.shape, b.shape, left_swapped=False, right_swapped=False), (1,))
+    primitive = product(Product(a.shape, b.shape, left_lies=False, right_lies=False), (1,))
     call = bare(primitive, [a, b, np.empty((rows, columns), "float32")], 1)
     np.testing.assert_allclose(call(), np.asarray(program(a)), rtol=1e-3, atol=1e-3)
     return (lambda: program(a)), call, 2 * rows * inner * columns

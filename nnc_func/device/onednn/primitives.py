@@ -431,6 +431,22 @@ def _matrices(library: Library, shape: tuple[int, ...], lies: Lies) -> Handle:
     return strided(library, shape, (*strides[::-1], 1, rows))
 
 
+ALIASING, GAP = 128, 16  # elements
+
+
+def _apart(of: Product) -> tuple[int, ...] | None:
+    """Strides that keep the rows of a right operand apart in the caches; None where they are apart.
+
+    Where rows begin at multiples of 512 bytes few sets of the first cache have all that the library's product without
+    AVX-512 goes through: of 100 x 6272 x 1024 it makes 41 GFLOP/s, and 94 with 64 bytes between rows, on one core.
+    """
+    *batch, rows, columns = of.right
+    if rows == 1 or columns % ALIASING or math.prod(batch) != 1:
+        return None
+    step = columns + GAP
+    return (*(rows * step,) * len(batch), step, 1)
+
+
 @lru_cache(ALIKE)
 def _product(of: Product, lasting: tuple[int, ...], after: tuple[After, ...], count: int) -> Primitive:
     def make(library: Library) -> Primitive:
@@ -439,11 +455,17 @@ def _product(of: Product, lasting: tuple[int, ...], after: tuple[After, ...], co
         out = row_major(library, of.result)
         channels = row_major(library, (*(1,) * (len(of.result) - 1), of.result[-1]))
         done, others = operands_after(library, after, len(of.result), out, channels)
-        wanted = tagged(library, of.right, ANY) if lasting else b
+
+        def made(wanted: Handle) -> Primitive:
+            """The primitive that has the right operand so."""
+            found = library.made("matmul_primitive_desc_create", library.engine, a, wanted, None, out, attribute)
+            given = [(SOURCE, a), (WEIGHTS, b), *others, (RESULT, out)]
+            return assemble(library, Handle(library, "primitive_desc", found), given, lasting)
+
         attribute = attributes(library, done)
-        made = library.made("matmul_primitive_desc_create", library.engine, a, wanted, None, out, attribute)
-        given = [(SOURCE, a), (WEIGHTS, b), *others, (RESULT, out)]
-        return assemble(library, Handle(library, "primitive_desc", made), given, lasting)
+        found = made(tagged(library, of.right, ANY) if lasting else b)
+        apart = None if not lasting or found.is_steady else _apart(of)
+        return found if apart is None else made(strided(library, of.right, apart))
 
     return for_threads(of.flops, make)
 
