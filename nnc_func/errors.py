@@ -163,6 +163,10 @@ class DeviceWarning(UserWarning):
     """A device computes by other means than it was made for, because a library is not there."""
 
 
+class GradientWarning(UserWarning):
+    """Gradients that are zero because nothing was recorded of the values that they are of."""
+
+
 class ControlFlowWarning(UserWarning):
     """Code of a function with `control_flow=True` that runs as Python: names file, line and reason."""
 

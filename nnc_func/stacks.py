@@ -47,6 +47,7 @@ def lazy(device: Any = None) -> Stack:
 def dynamic(
     device: Any = None,
     *,
+    budget: int | str | None = None,
     memoise: int | str | bool | None = None,
     memory_limit: int | str | None = None,
     replay_after: int | None = None,
@@ -58,6 +59,9 @@ def dynamic(
     ----------
     device
         Where it computes: on the host by NumPy, if nothing is said.
+    budget
+        Bytes that each program of the stack may take (jitted functions, gradients), or ``"500MB"``; see
+        `Lazy.with_memory_budget`.
     memoise
         The most bytes of results that are kept, to be given again where equal operators meet equal operands; see
         `Stack.memoisation`. True: 256 MiB.
@@ -82,4 +86,4 @@ def dynamic(
     engine = Dynamic(
         layers, memoise=memoise, memory_limit=memory_limit, replay_after=replay_after, asynchronous=asynchronous
     )
-    return Stack(NN(Autodiff(engine)))
+    return Stack(NN(Autodiff(engine if budget is None else engine.with_memory_budget(budget))))

@@ -81,6 +81,11 @@ class Derivatives:
         LayerError
             The engine records nothing.
 
+        Warns
+        -----
+        GradientWarning
+            Nothing was recorded of any y: all gradients are zero.
+
         Examples
         --------
         >>> import nnc_func as nnc

@@ -107,13 +107,14 @@ class Trace:
 KEPT_OUT = "; keep it out of what is differentiated, or use stop_gradient"
 
 
-def check_derivative(op: Op, params: Any) -> None:
-    """Raise DerivativeError if the operator has no derivative, and say why."""
+def check_derivative(op: Op, params: Any, where: str = "") -> None:
+    """Raise DerivativeError if the operator, applied at some line, has no derivative, and say why."""
     derivative = op.derivative
     if isinstance(derivative, OfParameters):
         derivative = derivative.refusal(**params)
     if isinstance(derivative, Refusal):
-        raise DerivativeError(f"{op.name} has no derivative: {derivative.why}{KEPT_OUT}")
+        applied = f" (applied at {where})" if where else ""
+        raise DerivativeError(f"{op.name} has no derivative{applied}: {derivative.why}{KEPT_OUT}")
 
 
 # --- forward -----------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ turn, as one application of the graph's body, unless nothing is to be.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -25,7 +26,7 @@ from nnc_func.engine.dynamic.paths import Path, is_part, path_between
 from nnc_func.engine.dynamic.records import Record, Recorded
 from nnc_func.engine.dynamic.vacancies import Vacancy
 from nnc_func.engine.running.program import Program
-from nnc_func.errors import DerivativeError
+from nnc_func.errors import DerivativeError, GradientWarning
 from nnc_func.facets.derivatives import OfBodies
 from nnc_func.facets.dtypes import kind_of
 from nnc_func.graph.bodies import abstract
@@ -33,12 +34,17 @@ from nnc_func.graph.graph import ComputationGraph
 from nnc_func.graph.leaves import CONSTANT, INPUT, Variable
 from nnc_func.graph.node import Node, Result, Value, topological
 from nnc_func.graph.ops import CATALOGUE
+from nnc_func.graph.origin import Origin, describe, lines, origin
 from nnc_func.graph.tensors.tensor import Tensor, listed
 from nnc_func.layer import evolved
 from nnc_func.tree import ONE_LEAF, Structure
 
 KEPT, FEW = 64, 8  # structures whose programs are remembered, at most; and if these hold many bytes
 MOST = 1 << 26  # bytes of results that all of them hold
+UNRECORDED = (
+    "gradients are asked of what nothing was recorded of, and are zero: it is made of constants only, or was computed "
+    "under no_grad, which may still be open (a generator that waits within it), or was copied, pickled or detached"
+)
 FIRST = np.zeros((), np.int64)
 """Chooses the body of a branch that has one."""
 
@@ -89,6 +95,9 @@ def gradients(
     if flowing is not None:
         flowing = [c for y, c in zip(found, flowing, strict=True) if y is not None]
     tops = [y for y in found if y is not None]
+    if found and not tops:
+        file, line, _ = next(lines(origin()), ("<unknown>", 1, ""))
+        warnings.warn_explicit(UNRECORDED, GradientWarning, file, line)
     totals = _given(stack, into, xs, "what is added to", "value")
     if flowing is None and any(kind_of(y.dtype) == "c" for y in tops):
         raise DerivativeError(
@@ -257,8 +266,8 @@ class _Writing:
     def _written(self, flowing: list[Any] | None, totals: list[Any] | None) -> list[Any]:
         for n in self.wanted.difference([n for step in self.path.steps for n in step.results]):
             self._take(n)
-        for step in self.path.steps:
-            self._write(step)
+        for step, where in zip(self.path.steps, self.path.origins, strict=True):
+            self._write(step, where)
         given = self._more("cotangent", flowing)
         added = self._more("total", totals)
         o = self.autodiff.functions
@@ -287,7 +296,7 @@ class _Writing:
         self.trace.tape.append(entry)
         self.parents[number] = (entry, 0)
 
-    def _write(self, step: Any) -> None:
+    def _write(self, step: Any, where: Origin) -> None:
         op, derivative = step.op, step.op.derivative
         primals = [self.inputs[x] if is_number else x for is_number, x in step.operands]
         parents = [self.parents.get(x) if is_number else None for is_number, x in step.operands]
@@ -302,7 +311,7 @@ class _Writing:
                 values, push, pull = derivative.linearize(op, self.bodies, o, moving, primals, params)
             entry = Entry(Called(op.name, Joint(push, pull)), primals, parents, {}, tuple(values))
         else:
-            check_derivative(op, params)
+            check_derivative(op, params, describe(where))
             entry = Entry(op, primals, parents, params, tuple(results) if op.multi_result else results[0])
         self.trace.tape.append(entry)
         for index, n in enumerate(step.results):

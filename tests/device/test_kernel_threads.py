@@ -1,4 +1,4 @@
-"""Kernels that cut their work give the same bits in any number of threads (`device/kernels/blocks.in_turn`)."""
+"""Kernels that cut their work give the same bits in any number of threads (`device/kernels/blocks`)."""
 
 from __future__ import annotations
 

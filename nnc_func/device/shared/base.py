@@ -19,7 +19,7 @@ from nnc_func.device.shared.dispatch import Dispatch, Infer
 from nnc_func.device.shared.host import HOST, foreign, numbers
 from nnc_func.device.shared.kernel_choice import fresh
 from nnc_func.device.shared.namespace import (
-    MEMO_LIMIT,
+    MOST_NUMBERS,
     SCALARS,
     candidates,
     check_dtypes,
@@ -143,7 +143,7 @@ class ArrayDevice(Layer):
             host.flags.writeable = False
             found = self.place(host)
             if key is not None and value == value:  # NaN never meets itself again
-                if len(self._scalars) >= MEMO_LIMIT:
+                if len(self._scalars) >= MOST_NUMBERS:
                     self._scalars.clear()
                 self._scalars[key] = found
         return found

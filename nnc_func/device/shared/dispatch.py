@@ -9,7 +9,7 @@ from typing import Any
 from nnc_func.aval import Aval
 from nnc_func.body import holds_functions
 from nnc_func.declaration import Items
-from nnc_func.device.shared.namespace import MEMO_LIMIT, by_shape, explained
+from nnc_func.device.shared.namespace import MEMO_LIMIT, MOST_NUMBERS, by_shape, explained
 from nnc_func.errors import NncError
 from nnc_func.facets.shapes import broadcast
 from nnc_func.memo import Few
@@ -98,7 +98,7 @@ class Dispatch:
                 if type(x) is self._own and type(y) in REAL and (y or type(y) is int) and y == y:
                     call = self.calls.get((op, arrays[0].dtype, arrays[1].dtype))
                     if call is not None:
-                        if len(self.numbers) >= MEMO_LIMIT:
+                        if len(self.numbers) >= MOST_NUMBERS:
                             self.numbers.clear()
                         key = (op, x.dtype, type(y), y) if number else (op, type(y), y, x.dtype)
                         self.numbers[key] = call, arrays[number]

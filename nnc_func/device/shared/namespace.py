@@ -18,6 +18,7 @@ from nnc_func.op import Op
 SCALARS = (bool, int, float, complex)
 LONG = 120  # characters of a parameter that a message shows
 MEMO_LIMIT = 50_000  # resolved kernels remembered
+MOST_NUMBERS = 1024  # of Python's remembered as arrays: a rate that changes with each step is met once
 
 
 def namespace(name: str, install: str) -> Any:

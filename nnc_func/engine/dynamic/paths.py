@@ -11,6 +11,7 @@ from attrs import frozen
 from nnc_func.engine.dynamic.flow import carries_gradients
 from nnc_func.engine.dynamic.records import PART, Record
 from nnc_func.engine.dynamic.vacancies import Vacancy, lineage
+from nnc_func.graph.origin import Origin
 from nnc_func.op import Op
 
 
@@ -54,6 +55,8 @@ class Path:
         What tells its structure from others: operators, parameters, wiring, avals, and what is evicted.
     again
         The applications that compute evicted values again, operands first; see `is_part`.
+    origins
+        For each of the steps the user's lines where it was applied.
     """
 
     steps: tuple[Step, ...]
@@ -61,6 +64,7 @@ class Path:
     xs: tuple[int, ...]
     key: Any
     again: tuple[Step, ...] = ()
+    origins: Sequence[Origin] = ()
 
 
 def path_between(ys: Sequence[Record], xs: Sequence[Record]) -> tuple[Path, list[Any], list[Any]]:
@@ -84,7 +88,7 @@ def path_between(ys: Sequence[Record], xs: Sequence[Record]) -> tuple[Path, list
     tops, bottoms = tuple(map(of, ys)), tuple(map(of, xs))
     again = numbers.again()
     return (
-        Path(tuple(numbers.steps), tops, bottoms, (*numbers.key, tops, bottoms), again),
+        Path(tuple(numbers.steps), tops, bottoms, (*numbers.key, tops, bottoms), again, numbers.origins),
         numbers.sources,
         numbers.arrays,
     )
@@ -122,6 +126,7 @@ class _Numbers:
         self.sources: list[Any] = []
         self.arrays: list[Any] = []
         self.steps: list[Step] = []
+        self.origins: list[Origin] = []
         self.key: list[Any] = []
         self._numbers: dict[int, int] = {}
         self._looked_at: dict[Record, Any] = {}  # arrays of what evicted values are made of
@@ -158,6 +163,7 @@ class _Numbers:
         given = self._given(operands)
         results = self.results_of(record, op)
         self._note(self.steps, op, params, given, results, len(results))
+        self.origins.append(record.where)
 
     def again(self) -> tuple[Step, ...]:
         """The applications that compute again what is evicted of the values, operands first."""

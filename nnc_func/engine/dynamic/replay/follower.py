@@ -20,7 +20,7 @@ from nnc_func.graph.tensors.promise import Promise, again
 from nnc_func.graph.tensors.tensor import Tensor
 
 LONGEST = 5000  # operators of a sequence
-REMEMBERED = 50_000  # places
+REMEMBERED = 20_000  # places
 KEPT, FEW = 64, 8  # programs, at most; and if these hold many bytes
 MOST = 1 << 26  # bytes of results that all of them hold
 NUMBERS = frozenset((int, float))
@@ -298,7 +298,7 @@ class Follower:
             sequence.place.ends += 1
         sequence.numbers = {}
         if self._size > REMEMBERED:
-            self._forget()
+            self._trim()
         self.sequence = Sequence(self, self.root)
 
     def _compute(self, sequence: Sequence) -> None:
@@ -349,6 +349,28 @@ class Follower:
             (old, its), gone = known.popitem(last=False)
             old.fits.pop(its, None)
             self._stack.engine.arenas.forget(gone.program)
+
+    def _trim(self) -> None:
+        """Forget what has not occurred often enough to be replayed, as with a number that changes; or everything."""
+        recurring, waiting = set[Place](), [self.root]
+        while waiting:
+            place = waiting.pop()
+            for key, each in [*place.nexts.items()]:
+                if each.count >= self._replay.after:
+                    recurring.add(each)
+                    waiting.append(each)
+                    continue
+                if place.likely is each:
+                    place.likely = None
+                del place.nexts[key]
+                each.forget()
+        if 2 * len(recurring) > REMEMBERED:
+            self._forget()
+            return
+        for place, fit in [*self._programs]:
+            if place not in recurring:
+                self._stack.engine.arenas.forget(self._programs.pop((place, fit)).program)
+        self._size = len(recurring)
 
     def _forget(self) -> None:
         """Forget what has occurred."""
