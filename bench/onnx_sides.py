@@ -35,7 +35,7 @@ def arguments(text: str | None, threads: int, clock: str) -> argparse.ArgumentPa
     parser.add_argument("--rounds", type=int, default=4, help="turns of each process")
     parser.add_argument("--processes", type=int, default=5)
     parser.add_argument("--numerics", default="rounding")
-    parser.add_argument("--device", choices=("numpy", "cpu", "fast"), default="cpu")
+    parser.add_argument("--device", choices=("numpy", "cpu", "fast"), default="cpu", help="fast: with rules, too")
     parser.add_argument("--clock", choices=CLOCKS, default=clock, help="process: what one computes, on a busy machine")
     parser.add_argument("--side", choices=("ours", "onnxruntime"), help="serve one side of one model")
     parser.add_argument("--result", type=Path, help="where the side writes its results")

@@ -4,8 +4,10 @@ python bench/training_peers.py [--threads 2] [--processes 5] [--rounds 4] [--clo
 [NETWORK ...] prints a table, writes bench/results/training_peers.json. A step is loss, gradients and update: Adagrad
 for the MNIST network, gradient descent for the others. Ours runs on NumPy() and on CPU(); JAX under `jit` with its
 state donated, PyTorch as it is and by `torch.compile`, the optimiser's step, too. All start from the same weights, and
-the losses of the first steps must agree. The clock "process" counts what a process computes, for machines that are not
-quiet: with one thread. ``--python`` names another interpreter, which has the peers; what is not installed is left out.
+the losses of the first steps must agree. "Products alone" are the step's matrix products by BLAS or oneDNN, whichever
+takes less time: nobody who calls them is faster. The clock "process" counts what a process computes, for machines that
+are not quiet: with one thread. ``--python`` names another interpreter, which has the peers; what is not installed is
+left out.
 """
 
 from __future__ import annotations
@@ -243,6 +245,71 @@ def torch_step(compiled: bool, name: str, size: dict[str, int], threads: int) ->
     return call
 
 
+# --- what nobody is faster than ----------------------------------------------------------------------------
+
+
+def products(name: str, size: dict[str, int]) -> list[tuple[int, tuple[int, ...], tuple[int, ...]]]:
+    """The matrix products of a step, of its convolution none: how many times, left and right shapes.
+
+    A negative number stands for the two axes that lie the other way round in memory: of (..., -3, -2) there are 2 x 3.
+    """
+    b, n, t = size["batch"], size["units"], size.get("steps", 1)
+    if name == "mnist":
+        pixels = 14 * 14 * 32
+        return [(1, (b, pixels), (pixels, n)), (1, (b, n), (-pixels, -n)), (1, (-b, -pixels), (b, n))]
+    if name == "lstm":
+        i, rows = size["inputs"], t * b
+        gates = [(t, (b, n), (n, 4 * n)), (t, (b, 4 * n), (-n, -4 * n))]
+        return [(1, (rows, i), (i, 4 * n)), *gates, *[(1, (-rows, -k), (rows, 4 * n)) for k in (i, n)]]
+    found: list[tuple[int, tuple[int, ...], tuple[int, ...]]] = []
+    rows = b * t
+    for count, wide in ((4, (n, n)), (1, (n, 4 * n)), (1, (4 * n, n))):
+        inner, outer = wide
+        found += [(count, (rows, inner), wide), (count, (rows, outer), (-inner, -outer))]
+        found += [(count, (-rows, -inner), (rows, outer))]
+    heads, d = (b * size["heads"],), n // size["heads"]
+    scores, values = (*heads, t, t), (*heads, t, d)
+    found += [(2, values, (*heads, -t, -d)), (2, scores, values), (2, (*heads, -t, -t), values)]
+    return found
+
+
+def alone(name: str, size: dict[str, int], threads: int) -> Step:
+    """A step's matrix products and nothing else, by whichever of BLAS and oneDNN takes less time for all of them."""
+    draw = np.random.default_rng(0)
+    calls: list[list[Callable[[], Any]]] = [[], []]
+    for count, *shapes in products(name, size):
+        given = [draw.standard_normal([abs(k) for k in shape]).astype("float32") for shape in shapes]
+        a, b = (x.swapaxes(-1, -2) if min(shape) < 0 else x for x, shape in zip(given, shapes, strict=True))
+        out = np.empty((*a.shape[:-1], b.shape[-1]), "float32")
+        ways = [partial(np.matmul, a, b, out)]
+        if (prepared := _prepared(a, b)) is not None:
+            ways.append(partial(prepared, a, b, out))
+        for kept, way in zip(calls, ways, strict=False):
+            kept += [way] * count
+
+    def seconds(kept: Any) -> float:
+        start = time.perf_counter()
+        for call in kept:
+            call()
+        return time.perf_counter() - start
+
+    best = min((kept for kept in calls if kept), key=lambda kept: min(seconds(kept) for _ in range(4)))
+    return lambda: seconds(best) * math.nan
+
+
+def _prepared(a: Any, b: Any) -> Callable[..., Any] | None:
+    """oneDNN's product of such arrays."""
+    from nnc_func.device.onednn.bound import bound
+    from nnc_func.device.onednn.library import library
+    from nnc_func.device.onednn.primitives import Product, product
+
+    if library() is None:
+        return None
+    lies = [not x.flags.c_contiguous for x in (a, b)]
+    made = product(Product(a.shape, b.shape, *lies))
+    return bound(made, np.empty(made.room, np.uint8) if made.scratch else None, (lambda x: x,) * 2)
+
+
 # --- all sides -------------------------------------------------------------------------------------------
 
 SIDES: dict[str, tuple[Callable[..., Step], str]] = {
@@ -251,6 +318,7 @@ SIDES: dict[str, tuple[Callable[..., Step], str]] = {
     "JAX": (jax_step, "jax"),
     "PyTorch": (partial(torch_step, False), "torch"),
     "PyTorch, compiled": (partial(torch_step, True), "torch"),
+    "products alone": (alone, ""),
 }
 
 
@@ -293,7 +361,7 @@ def compared(network: str, given: Any, names: Sequence[str]) -> dict[str, Any]:
     rounds, processes = (1, 1) if given.smallest else (given.rounds, given.processes)
     found = in_turn(begin, rounds, processes)
     facts = found.pop("facts")
-    for each in facts.values():
+    for each in (each for name, each in facts.items() if name != "products alone"):
         np.testing.assert_allclose(each["losses"], facts[names[0]]["losses"], rtol=1e-3)
     return found | {"seconds to the third step": {name: each["seconds"] for name, each in facts.items()}}
 

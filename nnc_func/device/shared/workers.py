@@ -144,7 +144,7 @@ class _Share:
     """BLAS's threads, held down as long as anybody asks for it."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a finaliser may compute while it is held
         self._asking = 0
         self._turns = 0  # of those that ask, how many leave the cores to kernels, one after the other
         self._libraries: list[Any] | None = None
