@@ -1,8 +1,8 @@
 """The nine networks inside the onnx package beside onnxruntime, each in a process of its own; weights are drawn.
 
-python bench/light_models.py [--threads 2] [--processes 5] [--rounds 4] [--device cpu] [--smallest] [MODEL ...]
-prints a table, writes bench/results/light_models.json. The shipped weights are constants, which folding could abuse.
-Devices: numpy; cpu, with oneDNN; fast, cpu with fast math. The smallest size is the smallest network. Without the
+python bench/light_models.py [--threads 2] [--processes 5] [--rounds 4] [--device cpu] [--smallest] [MODEL ...] prints a
+table, writes bench/results/light_models.json. The shipped weights are constants, which folding could abuse. Devices:
+numpy; cpu, with oneDNN; fast, cpu and rules with fast math. The smallest size is the smallest network. Without the
 package onnx there are no networks; without onnxruntime, ours alone. Ratios of a run beside busy neighbours are marked.
 """
 
