@@ -84,7 +84,7 @@ class Derivatives:
         Warns
         -----
         GradientWarning
-            Nothing was recorded of any y: all gradients are zero.
+            Nothing was recorded of any y, so that all gradients are zero; not where cotangents are given, or `into`.
 
         Examples
         --------

@@ -43,7 +43,7 @@ KEPT, FEW = 64, 8  # structures whose programs are remembered, at most; and if t
 MOST = 1 << 26  # bytes of results that all of them hold
 UNRECORDED = (
     "gradients are asked of what nothing was recorded of, and are zero: it is made of constants only, or was computed "
-    "under no_grad, which may still be open (a generator that waits within it), or was copied, pickled or detached"
+    "under no_grad, which may still be open (a generator that waits within it), or was pickled or detached"
 )
 FIRST = np.zeros((), np.int64)
 """Chooses the body of a branch that has one."""
@@ -95,9 +95,8 @@ def gradients(
     if flowing is not None:
         flowing = [c for y, c in zip(found, flowing, strict=True) if y is not None]
     tops = [y for y in found if y is not None]
-    if found and not tops:
-        file, line, _ = next(lines(origin()), ("<unknown>", 1, ""))
-        warnings.warn_explicit(UNRECORDED, GradientWarning, file, line)
+    if found and bottoms and not tops and cotangents is None and into is None:
+        _say_unrecorded()
     totals = _given(stack, into, xs, "what is added to", "value")
     if flowing is None and any(kind_of(y.dtype) == "c" for y in tops):
         raise DerivativeError(
@@ -187,6 +186,15 @@ def _recorded(stack: Any, tensor: Any, what: str) -> Any:
         f"the x {tensor.aval!r} is a constant, so that what was made of it was not recorded: make it a variable, "
         "stack.variable(name, value), before it is used"
     )
+
+
+def _say_unrecorded() -> None:
+    """Warn, once for a line unless filters say otherwise."""
+    file, line, _ = next(lines(origin()), ("<unknown>", 1, ""))
+    warnings.warn_explicit(UNRECORDED, GradientWarning, file, line, registry=_said.setdefault(file, {}))
+
+
+_said: dict[str, Any] = {}  # by file, as `warnings` wants it
 
 
 def _given(stack: Any, given: Any, like: Sequence[Tensor], what: str, of: str) -> list[Any] | None:

@@ -325,3 +325,16 @@ def test_arrays_of_a_gpu_are_no_data_of_the_host(attribute: str) -> None:
     elsewhere = type("ndarray", (), {attribute: {}, "shape": (2,), "device": "cuda:0"})()
     with pytest.raises(DeviceError, match="on cuda:0, which is no array of this device"):
         nnc.NumPy().asarray(elsewhere)
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_complex_numbers_of_python_keep_the_signs_of_their_zeros(order: int) -> None:
+    """Equal numbers were one array: the second one had the zeros of the first."""
+    x = np.array([complex(-5, -0.0)])
+    for stack in (nnc.eager(), nnc.lazy(), nnc.dynamic(), nnc.dynamic(memoise=True), nnc.dynamic(replay_after=1)):
+        given = stack.asarray(x)
+        for c in [complex(1, 0.0), complex(1, -0.0), complex(0.0, 1), complex(-0.0, 1)][::order]:
+            for _ in range(2):
+                np.testing.assert_array_equal(stack.ops.sqrt(given + c).numpy(), np.sqrt(x + c))
+                found, wanted = (given * c).numpy(), x * c
+                np.testing.assert_array_equal(np.signbit(found.view(float)), np.signbit(wanted.view(float)))

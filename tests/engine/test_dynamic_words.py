@@ -44,8 +44,17 @@ def test_gradients_of_what_nothing_was_recorded_of_are_zero_and_it_is_said(stack
             (found,) = stack.gradients([y], [w])
         assert [each.filename for each in said] == [__file__]
         np.testing.assert_array_equal(found.numpy(), 0)
+    with warnings.catch_warnings(record=True) as shown:
+        warnings.simplefilter("default")
+        for _ in range(5):
+            stack.gradients([paused], [w])
+    assert len(shown) == 1  # for a line
     with warnings.catch_warnings():
         warnings.simplefilter("error")
+        (found,) = stack.gradients([paused], [w], into=[[3.0, 4.0]])
+        np.testing.assert_array_equal(found.numpy(), [3, 4])
+        stack.gradients([paused], [w], cotangents=[2.0])
+        stack.gradients([paused], [])
         (found,) = stack.gradients([paused, (w * w).sum()], [w])  # of one of them something was
         np.testing.assert_array_equal(found.numpy(), [2, 4])
         stack.gradients([(w * w).sum()], [w])

@@ -136,7 +136,8 @@ class ArrayDevice(Layer):
         )
 
     def _scalar(self, value: Any, dtypes: Any) -> Any:
-        key = (type(value), value, dtypes) if value else None  # 0.0 and -0.0 are equal keys
+        parts = (value.real, value.imag) if type(value) is complex else (value,)
+        key = (type(value), value, dtypes) if all(parts) else None  # 0.0 and -0.0 are equal keys
         found = self._scalars.get(key) if key else None
         if found is None:
             host = np.asarray(value, weak(value, dtypes))
