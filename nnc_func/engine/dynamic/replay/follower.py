@@ -20,7 +20,7 @@ from nnc_func.graph.tensors.promise import Promise, again
 from nnc_func.graph.tensors.tensor import Tensor
 
 LONGEST = 5000  # operators of a sequence
-REMEMBERED = 20_000  # places
+REMEMBERED = 30_000  # places
 KEPT, FEW = 64, 8  # programs, at most; and if these hold many bytes
 MOST = 1 << 26  # bytes of results that all of them hold
 NUMBERS = frozenset((int, float))
