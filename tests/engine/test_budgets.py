@@ -200,6 +200,7 @@ def test_a_budget_of_time_gives_as_little_memory_as_it_can() -> None:
 def test_what_a_budget_may_be() -> None:
     assert as_bytes("500MB") == as_bytes(" 0.5 gb") == 500_000_000
     assert as_bytes("1.5 GiB") == 3 << 29
+    assert type(as_bytes(np.int64(64))) is int  # type: ignore[arg-type]
     for wrong in ("", "MB", "5 parsecs", -1, 1.5, None, True, "-3MB"):
         with pytest.raises(PlanError, match="a memory budget is a number of bytes"):
             as_bytes(wrong)  # type: ignore[arg-type]

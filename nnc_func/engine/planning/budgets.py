@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 from functools import cache
+from numbers import Integral
 
 from attrs import evolve, frozen
 
@@ -71,8 +72,8 @@ def as_bytes(given: int | str) -> int:
     >>> as_bytes("500MB"), as_bytes("1.5 GiB"), as_bytes(64)
     (500000000, 1610612736, 64)
     """
-    if type(given) is int and given >= 0:
-        return given
+    if isinstance(given, Integral) and not isinstance(given, bool) and given >= 0:
+        return int(given)
     said = (
         re.fullmatch(r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*([A-Za-z]*)\s*", given) if isinstance(given, str) else None
     )
