@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from attrs import evolve
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import nnc_func as nnc
@@ -217,6 +217,45 @@ def test_a_plan_that_writes_what_is_packed_is_refused() -> None:
         wrong.verify()
     with pytest.raises(PlanError, match="a constant or a variable that is not written"):  # of a loop's body
         _verified(plan)
+
+
+EVENTS = st.lists(
+    st.sampled_from(["read", "read few", "turned", "apart", "swap", "add", "assign"]), min_size=4, max_size=30
+)
+
+
+@pytest.mark.usefixtures("of_several_threads")
+@pytest.mark.parametrize("kind", ["product", "convolution"])
+@given(events=EVENTS)
+@example(["read", "swap", "read few", "swap", "read", "swap", "read few", "swap", "read"])
+@example(["read", "swap", "turned", "swap", "read", "swap", "turned", "add", "read", "swap", "turned"])
+def test_whoever_reads_a_variable_reads_its_value_of_now(kind: str, events: list[str]) -> None:
+    """Its array may be one that it had before, with other elements; some who read it had not looked meanwhile."""
+    shape, x = (SHAPE, X) if kind == "convolution" else ((256, 256), some(160, 256))
+    w = LAZY.variable("w", some(*shape))
+    programs = {}
+    for name, given_x in (("read", x), ("read few", x[: len(x) // 2])):
+        t = LAZY.input("x", given_x.shape, "float32")
+        y = LAZY.ops.conv2d(t, w, padding="SAME") if kind == "convolution" else LAZY.ops.matmul(t, w)
+        programs[name] = LAZY.compile([t], y), given_x
+        assert kernels(programs[name][0]) == [PACKED]
+    read = programs["read"][0]
+    programs["turned"] = read, np.asfortranarray(x)
+    programs["apart"] = read, np.repeat(x, 2, axis=0)[::2]
+    g = LAZY.input("g", shape, "float32")
+    changes = {"swap": LAZY.compile([g], [], [(w, LAZY.ops.cumulative_sum(g, axis=0))]),
+               "add": LAZY.compile([g], [], [(w, w + g)])}  # fmt: skip
+    for event in events:
+        if event == "assign":
+            w.value.assign(some(*shape))
+        elif event in changes:
+            changes[event](some(*shape))
+        else:
+            program, given_x = programs[event]
+            now = np.array(w.value.array)
+            ops = REFERENCE.ops
+            wanted = ops.conv2d(given_x, now, padding="SAME") if kind == "convolution" else ops.matmul(given_x, now)
+            np.testing.assert_allclose(program(given_x), wanted.numpy(), rtol=1e-3, atol=1e-3)
 
 
 def test_plans_of_other_kernels_tell_nothing() -> None:

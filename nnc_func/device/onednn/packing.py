@@ -48,7 +48,9 @@ class Packed:
 
     def used(self, seen: Seen, position: int) -> None:
         """Somebody reads it, and has seen the array that it was made of."""
-        self._users.append((weakref.ref(seen), position))
+        if not any(at == position and each() is seen for each, at in self._users):
+            self._users = [user for user in self._users if user[0]() is not None]
+            self._users.append((weakref.ref(seen), position))
 
     def end(self) -> None:
         """The array has other elements: nobody has seen it."""
@@ -130,8 +132,7 @@ def shared(primitive: Primitive, position: int, owner: Any, array: Any, seen: Se
         elif not found.is_fresh:
             packed(primitive, position, array, found.memory)
             found.is_fresh = True
-        if known.version is not None:
-            found.used(seen, position)
+        found.used(seen, position)
         return found.memory
 
 
@@ -154,6 +155,8 @@ def note_version(array: Any, owner: Hashable, version: Hashable) -> None:
         if before is not None and before() is not array:
             former = _known.get(id(before()))
             if former is not None and former.array() is before():
+                for each in former.kept:
+                    each.end()  # the array may be the owner's again, with other elements
                 former.kept = []
         _latest[owner] = weakref.ref(array, lambda ended: _leave(owner, ended))
 
