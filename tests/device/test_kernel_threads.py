@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -106,3 +107,43 @@ def test_kernels_have_the_cores_while_those_of_a_library_take_turns_with_them() 
     with workers.shared(2), workers.one_thread():
         assert workers.spare() == 1
     assert workers.spare() == before
+
+
+def test_an_interrupt_at_any_line_leaves_blas_as_it_was() -> None:
+    """Asking was counted: an interrupt between a line and the next left BLAS at one thread for good."""
+
+    def run() -> None:
+        with workers.one_thread():
+            workers.side_by_side(lambda thread: None, 2)
+            workers.spare()
+
+    run()
+    before = [each.get_num_threads() for each in workers._blas()]
+    at = count = 0
+
+    def line(frame: Any, event: str, arg: Any) -> Any:
+        nonlocal count
+        if event == "line":
+            count += 1
+            if count == at:
+                sys.settrace(None)
+                raise KeyboardInterrupt
+        return line
+
+    def called(frame: Any, event: str, arg: Any) -> Any:
+        return line if frame.f_code.co_filename == workers.__file__ else None
+
+    tracing = sys.gettrace()
+    while count >= at:  # until there are fewer lines
+        at, count = at + 1, 0
+        sys.settrace(called)
+        try:
+            run()
+        except KeyboardInterrupt:
+            pass
+        finally:
+            sys.settrace(tracing)
+        assert [each.get_num_threads() for each in workers._blas()] == before
+        assert not workers._SHARE._askers
+        assert workers._SHARE._before is None
+    assert at > 20

@@ -14,6 +14,7 @@ from contextvars import Context, copy_context
 from functools import partial
 from queue import SimpleQueue
 from typing import Any
+from weakref import ref
 
 Job = Callable[[], None]
 
@@ -140,49 +141,66 @@ def _ended(errands: Sequence[_Errand], stop: Job) -> BaseException | None:
             stop()
 
 
+class _Asker:
+    """Somebody who asks for BLAS to be held down, as long as he is there: an interrupt may come at any line of his.
+
+    Attributes
+    ----------
+    in_turns
+        Whether kernels may have the cores meanwhile, one after the other.
+    """
+
+    __slots__ = ("__weakref__", "in_turns")
+
+    def __init__(self, in_turns: bool = False) -> None:
+        self.in_turns = in_turns
+
+
 class _Share:
     """BLAS's threads, held down as long as anybody asks for it."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()  # a finaliser may compute while it is held
-        self._asking = 0
-        self._turns = 0  # of those that ask, how many leave the cores to kernels, one after the other
+        self._askers: dict[int, ref[_Asker]] = {}
         self._libraries: list[Any] | None = None
-        self._before: list[tuple[Any, int]] = []
+        self._before: list[tuple[Any, int]] | None = None  # None while nobody asks
 
-    def hold(self, threads: int, in_turns: bool = False) -> None:
-        """No more than so many, from now on; whether kernels may have the cores meanwhile, one after the other."""
+    def hold(self, asker: _Asker, threads: int) -> None:
+        """No more than so many, unless somebody asks already, until the asker is gone, or says that it is enough."""
         with self._lock:
-            self._asking += 1
-            self._turns += in_turns
-            if self._asking > 1:
-                return
-            if self._libraries is None:
-                self._libraries = _blas()
-            self._before = [(each, each.get_num_threads()) for each in self._libraries]
-            for each, had in self._before:
-                if had > threads:
-                    each.set_num_threads(threads)
+            key = id(asker)
+            self._askers[key] = ref(asker, lambda _: self._left(key))
+            if self._before is None:
+                self._before = [(each, each.get_num_threads()) for each in self._known()]
+                for each, had in self._before:
+                    if had > threads:
+                        each.set_num_threads(threads)
+
+    def free(self, asker: _Asker) -> None:
+        """As it was, if nobody else asks for less."""
+        self._left(id(asker))
+
+    def _left(self, key: int) -> None:
+        with self._lock:
+            if self._before is not None and [*self._askers] == [key]:
+                for each, had in self._before:
+                    each.set_num_threads(had)
+                self._before = None
+            self._askers.pop(key, None)  # last: who was interrupted before is still there, and goes
 
     def spare(self) -> int:
         """Threads of BLAS, or those that it had before it was held for kernels that take turns."""
         with self._lock:
-            if self._asking > self._turns:
-                return 1
-            if self._asking:
-                return max((had for _, had in self._before), default=1)
-            if self._libraries is None:
-                self._libraries = _blas()
-            return max((each.get_num_threads() for each in self._libraries), default=1)
+            before = self._before
+            if before is None:
+                return max((each.get_num_threads() for each in self._known()), default=1)
+            askers = [asker() for asker in [*self._askers.values()]]
+            return max((had for _, had in before), default=1) if all(a is None or a.in_turns for a in askers) else 1
 
-    def free(self, in_turns: bool = False) -> None:
-        """As it was, if nobody else asks for less."""
-        with self._lock:
-            self._asking -= 1
-            self._turns -= in_turns
-            if not self._asking:
-                for each, had in self._before:
-                    each.set_num_threads(had)
+    def _known(self) -> list[Any]:
+        if self._libraries is None:
+            self._libraries = _blas()
+        return self._libraries
 
 
 def _blas() -> list[Any]:
@@ -208,11 +226,12 @@ def shared(jobs: int) -> Iterator[None]:
     >>> with shared(2):
     ...     pass
     """
-    _SHARE.hold(max(1, cores() // jobs))
+    asker = _Asker()
     try:
+        _SHARE.hold(asker, max(1, cores() // jobs))
         yield
     finally:
-        _SHARE.free()
+        _SHARE.free(asker)
 
 
 @contextmanager
@@ -222,11 +241,12 @@ def one_thread() -> Iterator[None]:
     OpenBLAS's threads go on looking for work for 20 ms after a call, on the cores that the others are given. Kernels
     that are run in threads of this library have the cores in their turn, as before (`spare`).
     """
-    _SHARE.hold(1, in_turns=True)
+    asker = _Asker(in_turns=True)
     try:
+        _SHARE.hold(asker, 1)
         yield
     finally:
-        _SHARE.free(in_turns=True)
+        _SHARE.free(asker)
 
 
 def spare() -> int:
@@ -247,11 +267,12 @@ def side_by_side(work: Callable[[int], None], threads: int) -> None:
     if threads == 1:
         work(0)
         return
-    _SHARE.hold(1)
+    asker = _Asker()
     try:
+        _SHARE.hold(asker, 1)
         together([partial(work, thread) for thread in range(threads)], stop=_nothing)
     finally:
-        _SHARE.free()
+        _SHARE.free(asker)
 
 
 def _nothing() -> None:
