@@ -23,9 +23,7 @@ from nnc_func.device.kernels.reordered import with_reordered
 from nnc_func.facets.kernels import Kernel, reference
 from nnc_func.facets.views import Cost
 
-BLOCK = (
-    1 << 21
-)  # bytes of images at a time, of all threads together: shorter calls leave threads waiting for each other
+BLOCK = 1 << 21  # bytes of images at a time, of all threads: shorter calls leave threads waiting for each other
 ALONE = 4  # one thread takes this part of it: so many bytes stay in its cache
 Step = tuple[Any, Any]  # index of windows, index of elements
 
