@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from attrs import frozen
 
+from nnc_func.device.kernels.blocks import in_turn
 from nnc_func.device.kernels.columns import AGAIN
 from nnc_func.device.kernels.linalg import Arrays, Scratch, Windows, allocating, last_channels, windows_of
 from nnc_func.device.shared import workers
@@ -274,23 +275,21 @@ def write(rows: Rows, x: Any, w: Any, out: Any, given: Arrays, finish: Finish | 
     kernel = w.reshape(rows.depth, rows.groups, rows.out // rows.groups).transpose(1, 0, 2)
     threads = min(rows.most_threads, workers.spare()) if rows.most_threads > 1 else 1
     height = rows.height(threads)
-    indices = iter(range(rows.count(height)))  # threads share it: each takes the next block
     first = (not rows.direct) + rows.pads  # scratch of columns and padding, then registers
     per = [a.shape[0] // threads for a in given]
 
-    def work(thread: int) -> None:
+    def work(index: int, thread: int) -> None:
         mine = [a[thread * n : (thread + 1) * n] for a, n in zip(given, per, strict=True)]
-        for index in indices:
-            images, part = rows.block(height, index)
-            block = out[images, part]
-            if rows.by_channel:
-                _by_channel(rows, _seen(rows, x, mine[1] if rows.pads else None, images, part), w, mine[0], block)
-            else:
-                _product(rows, _matrices(rows, x, images, part, mine[:first]), kernel, block)
-            if finish is not None:
-                finish(block, (images, part), [r[: block.size].reshape(block.shape) for r in mine[first:]])
+        images, part = rows.block(height, index)
+        block = out[images, part]
+        if rows.by_channel:
+            _by_channel(rows, _seen(rows, x, mine[1] if rows.pads else None, images, part), w, mine[0], block)
+        else:
+            _product(rows, _matrices(rows, x, images, part, mine[:first]), kernel, block)
+        if finish is not None:
+            finish(block, (images, part), [r[: block.size].reshape(block.shape) for r in mine[first:]])
 
-    workers.side_by_side(work, threads)
+    in_turn(range(rows.count(height)), threads, work)
 
 
 def _into(limit: int, xp: Any, arrays: Arrays, outs: Arrays, given: Arrays, *, data_format: str, **params: Any) -> None:
