@@ -62,6 +62,13 @@ class CacheStatistics:
     recomputations: int
 
 
+class Weak(ref[Record]):
+    """A weak reference to a record, which knows its serial when that is gone."""
+
+    __slots__ = ("serial",)
+    serial: int
+
+
 class Saving:
     """A saved value with the memory of its own, and what shows it.
 
@@ -80,7 +87,7 @@ class Saving:
 
     __slots__ = ("cost", "nbytes", "reads", "record", "region", "since")
 
-    def __init__(self, record: ref[Record], nbytes: int, since: int) -> None:
+    def __init__(self, record: Weak, nbytes: int, since: int) -> None:
         self.record, self.nbytes, self.since, self.reads = record, nbytes, since, 0
         self.cost: float | None = None
         self.region: Region | None = None
@@ -106,7 +113,7 @@ class SavedValues:
         self._savings: dict[int, Saving] = {}  # by serial
         self._candidates: dict[int, Saving] = {}
         self._heap: list[tuple[int, float, int]] = []  # of candidates: since, loss as it was, serial
-        self._gone: deque[int] = deque()
+        self._gone: deque[Weak] = deque()
         self._costs: dict[Any, float] = {}
         self._bytes = self._most = self._passes = 0
         self._evicted = self._evicted_bytes = self._evictions = self._recomputations = 0
@@ -162,9 +169,10 @@ class SavedValues:
         serial = owner.serial
         if serial in self._savings or vacancy(owner.array) is not None:
             return
-        gone = self._gone
         nbytes = sum([self._taken(each) for each in _arrays(owner.array)])
-        saving = Saving(ref(owner, lambda _: gone.append(serial)), nbytes, self._passes)
+        weak = Weak(owner, self._gone.append)  # not a function of Python's, which an interrupt may end
+        weak.serial = serial
+        saving = Saving(weak, nbytes, self._passes)
         self._savings[serial] = saving
         self._bytes += nbytes
         op, _, params = owner.application  # type: ignore[misc]
@@ -181,7 +189,7 @@ class SavedValues:
     def _settle(self) -> None:
         """Take account of what is gone."""
         while self._gone:
-            serial = self._gone.popleft()
+            serial = self._gone.popleft().serial
             saving = self._savings.pop(serial)
             self._candidates.pop(serial, None)
             if saving.region is None:
