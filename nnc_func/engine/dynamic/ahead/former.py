@@ -21,9 +21,11 @@ from typing import Any
 
 import numpy as np
 
+from nnc_func.aval import Aval
 from nnc_func.engine.dynamic.ahead.costs import MOST, Cost, Costs
 from nnc_func.engine.dynamic.ahead.episodes import Episode, Lines
 from nnc_func.engine.dynamic.ahead.jobs import Job, over
+from nnc_func.engine.dynamic.ahead.storage import FROM, STORAGE
 from nnc_func.engine.dynamic.ahead.worker import WORKER
 from nnc_func.engine.dynamic.quick import mentions
 from nnc_func.engine.dynamic.records import Recorded, next_serial
@@ -284,7 +286,7 @@ class Ahead:
             if cost.seconds is None:
                 return cost
             if not is_pending and 0 < len(args) < 3:
-                arrays = [x.array if type(x) is Recorded else x for x in operands if type(x) not in NUMBERS]
+                arrays: list[Any] = [x.array if type(x) is Recorded else x for x in operands if type(x) not in NUMBERS]
                 self._note_cheap((op, *[fact for x in arrays for fact in (x.dtype, x.shape)]))
             return None
         if any(type(a) is own for a in args):  # whose owner may write into it
@@ -295,9 +297,39 @@ class Ahead:
         def call(*given: Any) -> Any:
             return below(op, *given, **params)
 
-        job = Job(stack, call, operands, cost, where, next_serial(), recorded, not op.multi_result)
+        written = None if params else self._written(op, operands, kinds, cost.avals[0])
+        job = Job(stack, written or call, operands, cost, where, next_serial(), recorded, not op.multi_result)
         job.nbytes = nbytes + sum([aval.nbytes for aval in cost.avals])
         return job
+
+    def _written(self, op: Op, operands: Sequence[Any], kinds: Sequence[Any], aval: Aval) -> Any:
+        """What computes a large result of a function of NumPy's into `STORAGE`; None where there is none."""
+        dispatch, stack, recording = self.stack._dispatch, self.stack, self._recording
+        if dispatch is None or aval.nbytes < FROM or op.multi_result:
+            return None
+        facts = [(kind, x) if type(kind) is type else (kind.dtype,) for kind, x in zip(kinds, operands, strict=True)]
+        key = (op, *[fact for each in facts for fact in each])
+        kernel, number = dispatch.numbers.get(key) or (dispatch.calls.get(key), None)
+        if type(kernel) is not np.ufunc:
+            return None
+        shape, dtype, below = aval.shape, np.dtype(aval.dtype), self.below
+
+        def call(*given: Any) -> Any:
+            values = [x.value if type(x) is Tensor else x for x in given]
+            arrays: list[Any] = [
+                x.array if type(x) is Recorded else x if type(x) is np.ndarray else number for x in values
+            ]
+            if not all(x.flags.c_contiguous for x in arrays):  # the result would lie as they do
+                return below(op, *given)
+            try:
+                found = kernel(*arrays, out=STORAGE.empty(shape, dtype))
+            except Exception:  # which `below` meets again, and explains
+                return below(op, *given)
+            if any(type(x) is Recorded for x in values):
+                found = recording.made(op, tuple([x.record if type(x) is Recorded else x for x in values]), {}, found)
+            return Tensor(stack, found)
+
+        return call
 
     def _note_cheap(self, key: Any) -> None:
         """Note that an operator on arrays of these dtypes and shapes is computed at once, or gradients at a line."""

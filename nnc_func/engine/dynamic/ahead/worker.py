@@ -16,7 +16,10 @@ from collections.abc import Callable
 from queue import Empty, SimpleQueue
 from typing import Any
 
+from nnc_func.engine.dynamic.ahead.storage import STORAGE
+
 OFTEN = 1e-4  # seconds after which Python's threads take turns, while work is ahead: the worker wants little of them
+LINGERING = 1.0  # seconds without work after which no memory is kept for it
 FAREWELL = 1.0  # seconds that the interpreter's end waits for what is being computed
 
 
@@ -102,7 +105,11 @@ class Worker:
             except Empty:
                 self.is_busy = False
                 self.calm()
-                job = jobs.get()
+                try:
+                    job = jobs.get(timeout=LINGERING)
+                except Empty:
+                    STORAGE.clear()
+                    job = jobs.get()
                 self.is_busy = True
                 self.hasten()
             if job is None:

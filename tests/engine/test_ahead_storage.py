@@ -1,0 +1,171 @@
+"""Memory of results computed ahead is used again, never while somebody shows it (`engine/dynamic/ahead`)."""
+
+from __future__ import annotations
+
+import threading
+import time
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import nnc_func as nnc
+from nnc_func.engine.dynamic.ahead.storage import FROM, KEPT, STEP, STORAGE, Storage
+from nnc_func.engine.dynamic.ahead.worker import LINGERING
+from nnc_func.errors import ShapeError
+from tests.engine.dynamic_stacks import own_device
+
+SIZE = FROM // 8
+F64 = np.dtype("float64")
+
+
+def ahead() -> Any:
+    """A stack that forms each operator ahead."""
+    return nnc.lazy(own_device()).swap(engine=partial(nnc.Dynamic, asynchronous=True, ahead_from=0))
+
+
+DO = st.tuples(
+    st.sampled_from(["sin", "negative", "add", "multiply", "half", "part", "drop", "look"]),
+    st.integers(0, 9),
+    st.integers(0, 9),
+)
+
+
+@pytest.mark.parametrize("is_variable", [False, True])
+@given(st.lists(DO, max_size=20))
+def test_what_is_shown_is_never_written_over(is_variable: bool, program: Any) -> None:
+    stack = ahead()
+    start = np.linspace(-1.0, 1.0, SIZE)
+    first = +stack.variable("x", start) if is_variable else stack.asarray(start)
+    held: list[tuple[Any, Any]] = [(first, start)]
+    shown: list[tuple[Any, Any]] = []
+    for what, i, j in program:
+        (x, a), (y, b) = held[i % len(held)], held[j % len(held)]
+        if what in ("sin", "negative"):
+            held.append((getattr(stack.ops, what)(x), getattr(np, what)(a)))
+        elif what in ("add", "multiply"):
+            held.append((getattr(stack.ops, what)(x, y), getattr(np, what)(a, b)))
+        elif what == "half":
+            held.append((x * 0.5, a * 0.5))
+        elif what == "part":
+            shown.append((x.numpy()[1:7], a[1:7]))
+        elif what == "drop" and len(held) > 1:
+            del held[i % len(held)]
+        else:
+            np.testing.assert_array_equal(x.numpy(), a)
+    for x, a in held:
+        np.testing.assert_array_equal(x.numpy(), a)
+    for part, a in shown:
+        np.testing.assert_array_equal(part, a)
+    if is_variable:
+        other = nnc.dynamic(own_device())
+        found = []
+        for at in (stack, other):
+            v = first if at is stack else +other.variable("x", start)
+            y = at.ops.sin(v * 0.5) * v
+            z = at.ops.sin(y) + y * v
+            found.append([*at.gradients([z.sum()], [v]), z])
+        for x, y in zip(*found, strict=True):
+            np.testing.assert_array_equal(x.numpy(), y.numpy())
+
+
+def test_chains_use_their_memory_again() -> None:
+    stack = ahead()
+    x = stack.asarray(np.linspace(0.0, 1.0, SIZE))
+
+    def chain() -> set[int]:
+        found, y = set(), x
+        for _ in range(12):
+            y = stack.ops.sin(y)
+            found.add(y.value.__array_interface__["data"][0])
+        return found
+
+    chain()
+    assert len(chain()) <= 4
+    y = stack.ops.sin(x)
+    assert y.value.base is not None
+
+
+def test_errors_are_those_of_a_stack_that_computes_at_once() -> None:
+    stack, other = ahead(), nnc.dynamic(own_device())
+    given_ = np.ones((4, SIZE // 4), "int64")
+    for at in (other, stack):
+        x = at.asarray(given_)
+        assert (x + x).dtype == "int64"
+        with pytest.raises(ShapeError, match="add"):
+            (x + at.asarray(np.ones((3, 1)))).numpy()
+
+
+def test_what_lies_otherwise_stays_so() -> None:
+    stack = ahead()
+    a = np.asfortranarray(np.random.default_rng(0).normal(size=(1024, 512)))
+    x = stack.asarray(a)
+    for _ in range(3):
+        y = stack.ops.sin(x)
+        assert y.value.flags.f_contiguous == np.sin(x.value).flags.f_contiguous
+        np.testing.assert_array_equal(y.numpy(), np.sin(a))
+
+
+def test_little_is_kept() -> None:
+    storage = Storage()
+    each = KEPT // 4
+    kept = [storage.empty((each,), np.dtype("uint8")) for _ in range(8)]
+    assert sum(x.base is not None for x in kept) == 4, "beyond that it is an array like others"
+    kept.clear()
+    storage.empty((SIZE,), F64)
+    assert sum(memory.size for memory in storage._free) <= KEPT
+    assert not [*storage._leased][1:]
+    storage.clear()
+    assert not [*storage._free, *storage._gone, *storage._leased]
+    assert storage.empty((3,), F64).base is None
+
+
+def test_what_is_shown_when_it_is_cleared_is_kept_by_who_shows_it() -> None:
+    storage = Storage()
+    x = storage.empty((SIZE,), F64)
+    x[:] = 1.0
+    storage.clear()
+    others = [storage.empty((SIZE,), F64) for _ in range(4)]
+    for other in others:
+        other[:] = 2.0
+    assert (x == 1.0).all()
+    del x
+    assert not storage._gone
+
+
+def test_threads_lease_different_memory() -> None:
+    storage, failed = Storage(), []
+
+    def run(number: float) -> None:
+        mine: list[Any] = []
+        for n in range(200):
+            x = storage.empty((SIZE + STEP * (n % 3),), F64)
+            x[::4096] = number
+            mine.append(x)
+            if len(mine) > n % 4:
+                if not all((y[::4096] == number).all() for y in mine):
+                    failed.append(number)
+                mine.clear()
+
+    threads = [threading.Thread(target=run, args=(float(n),)) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failed
+
+
+def test_nothing_is_kept_once_there_is_no_work() -> None:
+    stack = ahead()
+    x = stack.asarray(np.linspace(0.0, 1.0, SIZE))
+    for _ in range(3):
+        y = stack.ops.sin(x)
+        y.numpy()
+    del y
+    until = time.perf_counter() + 20 * LINGERING
+    while [*STORAGE._free, *STORAGE._gone, *STORAGE._leased] and time.perf_counter() < until:
+        time.sleep(0.05)
+    assert not [*STORAGE._free, *STORAGE._gone, *STORAGE._leased]
