@@ -27,6 +27,7 @@ from nnc_func.device.shared import workers
 from nnc_func.errors import DeviceError, NncError
 from nnc_func.graph.ops import CATALOGUE
 from nnc_func.testing import check_operator
+from nnc_func.testing.laws import hold, into_is_compute, strides_do_not_matter
 
 pytestmark = pytest.mark.usefixtures("of_several_threads")
 EAGER, LAZY, REFERENCE = nnc.eager(nnc.CPU()), nnc.lazy(nnc.CPU()), nnc.eager()
@@ -64,6 +65,12 @@ def test_the_laws_of_an_operator_hold(name: str, stack: Any) -> None:
 @pytest.mark.parametrize("name", OPERATORS)
 def test_the_laws_hold_in_many_cases(name: str, stack: Any) -> None:
     check_operator(CATALOGUE[name], stack, examples=200)
+
+
+def test_the_laws_hold_of_results_that_lie_otherwise() -> None:
+    """Found by the nightly laws: results were given memory row by row, whatever their layout."""
+    given = ([some(2, 3, 3)], {"layout": (2, 1, 0), "data_format": "NHWC"})
+    hold(LAZY, CATALOGUE["relayout"], [into_is_compute, strides_do_not_matter], given)
 
 
 def test_the_library_is_what_computes() -> None:
