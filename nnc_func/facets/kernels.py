@@ -80,10 +80,6 @@ class Kernel:
         constants, and devices never by themselves. `compute` and `into` take any operands.
     packed
         The name of the operator's kernel that is this one with `lasting` operands; empty: there is none.
-    alone_below
-        Elements of results below which a library's kernel is as fast in one thread.
-    blas
-        The name of the operator's kernel that calls BLAS, and is about as fast as this one of a library; or empty.
     infallible
         Cannot fail once shapes and dtypes have been checked.
     copies_strided
@@ -113,8 +109,6 @@ class Kernel:
     library: str | None = None
     lasting: tuple[int, ...] = ()
     packed: str = ""
-    alone_below: int = 0
-    blas: str = ""
     infallible: bool = False
     copies_strided: bool = False
     strided: bool = False

@@ -336,7 +336,7 @@ def product_kernels(result: Callable[..., Any]) -> tuple[Kernel, ...]:
 
     parts = bound_product, product_scratch
     return (
-        kernel_of("onednn", *parts, LARGE_PRODUCT.takes, empty, packed=PACKED, blas="blas"),
+        kernel_of("onednn", *parts, LARGE_PRODUCT.takes, empty, packed=PACKED),
         kernel_of("onednn, small", *parts, takes_product, empty),
         kernel_of(PACKED, *parts, takes_product, empty, (1,)),
     )

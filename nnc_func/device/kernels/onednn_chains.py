@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from nnc_func.device.onednn.primitives import After, Primitive
 
 LEAST = 1 << 13  # elements: of fewer NumPy has answered before the library has begun
-ALONE = 200_000  # elements: of fewer it makes a primitive for one thread (`primitives.SMALL` by `elementwise.WEIGHT`)
 
 
 @frozen
@@ -141,9 +140,7 @@ def _empty(*arrays: Any) -> Any:
     return result_array(np.broadcast_shapes(*[a.shape for a in arrays]), np.float32)
 
 
-LIBRARY_FMA: Kernel = kernel_of(
-    "onednn", _bound_fma, _fma_scratch, _takes_fma, _empty, overwrites=ALL, alone_below=ALONE
-)
+LIBRARY_FMA: Kernel = kernel_of("onednn", _bound_fma, _fma_scratch, _takes_fma, _empty, overwrites=ALL)
 
 
 def _function(name: str, arrays: Sequence[Any]) -> tuple[Whole, Primitive]:
@@ -169,7 +166,7 @@ def _bound_function(name: str, avals: Sequence[Any]) -> Callable[..., Run]:
 
 LIBRARY_RELU: Kernel = kernel_of(
     "onednn, fast math", partial(_bound_function, "fast relu"), partial(_function_scratch, "fast relu"),
-    partial(_takes_function, "fast relu"), _empty, overwrites=ALL, library=FAST, alone_below=ALONE,
+    partial(_takes_function, "fast relu"), _empty, overwrites=ALL, library=FAST,
 )  # fmt: skip
 
 
@@ -201,6 +198,5 @@ def guarded(name: str, least: float, otherwise: Callable[..., None]) -> Kernel:
         return of
 
     return kernel_of(
-        "onednn", bound, partial(_function_scratch, name), partial(_takes_function, name), _empty, overwrites=ALL,
-        alone_below=ALONE,
-    )  # fmt: skip
+        "onednn", bound, partial(_function_scratch, name), partial(_takes_function, name), _empty, overwrites=ALL
+    )

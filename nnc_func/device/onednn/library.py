@@ -18,7 +18,6 @@ from typing import Any
 
 from attrs import frozen
 
-from nnc_func.device.shared.workers import note_library
 from nnc_func.errors import AllocationError, DeviceError
 
 WHEEL = "onednn-cpu-gomp"
@@ -149,9 +148,6 @@ def _loaded(path: str) -> Library:
     pause = getattr(functions, "omp_pause_resource_all", None)
     if pause is not None and hasattr(os, "register_at_fork"):
         os.register_at_fork(before=partial(pause, HARD))  # a child would wait for ever for threads that it has not got
-    with suppress(OSError, AttributeError):  # of another runtime
-        quick = ctypes.PyDLL(path)  # these keep Python's lock: they take less than giving it away does
-        note_library(quick.omp_get_max_threads, quick.omp_set_num_threads)
     return Library(path, version, functions, engine, spins)
 
 

@@ -249,48 +249,6 @@ def one_thread() -> Iterator[None]:
         _SHARE.free(asker)
 
 
-_LIBRARIES: list[tuple[Callable[[], int], Callable[[int], Any]]] = []
-
-
-def note_library(threads: Callable[[], int], limit: Callable[[int], Any]) -> None:
-    """Hear of a library whose threads are set for each thread that calls it: how many there are, and what sets that."""
-    _LIBRARIES.append((threads, limit))
-
-
-def library_threads() -> int:
-    """How many threads libraries take that are called from here; 1 where none was heard of.
-
-    Examples
-    --------
-    >>> library_threads() >= 1
-    True
-    """
-    return max([threads() for threads, _ in _LIBRARIES], default=1)
-
-
-@contextmanager
-def libraries_in_one_thread() -> Iterator[None]:
-    """Libraries that have threads of their own use none but this one, while BLAS has threads.
-
-    What is small is computed in the time in which threads that sleep are woken, and beside BLAS's, which look for work,
-    there is no core for them.
-
-    Examples
-    --------
-    >>> with libraries_in_one_thread():
-    ...     pass
-    """
-    before: list[tuple[Callable[[int], Any], int]] = []
-    try:
-        for threads, limit in _LIBRARIES:
-            before.append((limit, threads()))
-            limit(1)
-        yield
-    finally:
-        for limit, had in before:
-            limit(had)
-
-
 def spare() -> int:
     """How many threads BLAS may use: so many may a kernel that calls it use in its place; 1 where that is not known."""
     return _SHARE.spare()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 from functools import partial
 from time import perf_counter
 from typing import Any
@@ -13,7 +12,7 @@ from nnc_func.aval import Aval
 from nnc_func.device.shared import views
 from nnc_func.device.shared.bfloat16_emulation import kernel_named
 from nnc_func.device.shared.bind_kernels import binds_kernels
-from nnc_func.device.shared.workers import libraries_in_one_thread, one_thread
+from nnc_func.device.shared.workers import one_thread
 from nnc_func.engine.linkers.base import Executable, Linker, failure
 from nnc_func.engine.plan import Plan
 from nnc_func.engine.plan_rows import ARENA, CONSTANT, NEXT, OUTPUT, Instruction
@@ -70,29 +69,13 @@ def link(plan: Plan, device: Any, constants: Sequence[Any], memory: Mapping[Plac
     array([1., 3., 6.])
     """
     found = Frame(plan, device, constants, memory)
-    if getattr(device, "libraries", ()):
-        found.owned = _owned(plan)
+    found.takes_turns = bool(getattr(device, "libraries", ())) and _meets(plan, {}) == {True, False}
     return found
 
 
-Owned = Callable[[], AbstractContextManager[None]]
-LIBRARY, SMALL, BLAS = "library", "small", "BLAS"
-
-
-def _owned(plan: Plan) -> Owned | None:
-    """What sees to it, during a run, that one has the cores where there are kernels of a library and of BLAS; or None.
-
-    It is BLAS where what the library computes is all so small that one thread is as fast.
-    """
-    meets = _meets(plan, {})
-    if BLAS not in meets or len(meets) == 1:
-        return None
-    return libraries_in_one_thread if LIBRARY not in meets and plan.streams == 1 else one_thread
-
-
-def _meets(plan: Plan, known: dict[Any, int | None]) -> set[str]:
-    """Whose kernels there are: of a library beside NumPy, small ones of it, and of NumPy's BLAS."""
-    found: set[str] = set()
+def _meets(plan: Plan, known: dict[Any, bool | None]) -> set[bool]:
+    """Which have threads of their own: kernels of a library beside NumPy (True), and those of its BLAS (False)."""
+    found: set[bool] = set()
     for i in plan.instructions:
         for each in i.loops:
             found |= _meets(each.plan, known)
@@ -101,14 +84,12 @@ def _meets(plan: Plan, known: dict[Any, int | None]) -> set[str]:
             continue
         if key not in known:
             kernel = kernel_named(i.op, i.kernel)
-            if kernel is not None and kernel.library is not None:
-                known[key] = kernel.alone_below
-            else:
-                known[key] = -1 if _is_threaded(plan, i) else None
-        below = known[key]
-        if below is not None:
-            is_small = all(plan.slots[n].aval.size < below for n in i.results)
-            found.add(BLAS if below < 0 else SMALL if is_small else LIBRARY)
+            known[key] = True if kernel is not None and kernel.library is not None else None
+            if known[key] is None and _is_threaded(plan, i):
+                known[key] = False
+        is_library = known[key]
+        if is_library is not None:
+            found.add(is_library)
     return found
 
 
@@ -150,8 +131,9 @@ class Frame:
         Slot to the views of it; and where these lie in it, if it is row-major and of so many bytes.
     together
         The device's function that runs streams side by side; None where the plan has one, or the device cannot.
-    owned
-        What sees to it that one has the cores, where a library's kernels and those of BLAS are called in turn.
+    takes_turns
+        Whether kernels of a library with threads of its own are called in turn with those of BLAS, which has one thread
+        then.
     """
 
     __slots__ = (
@@ -166,9 +148,9 @@ class Frame:
         "located",
         "memory",
         "order",
-        "owned",
         "patches",
         "plan",
+        "takes_turns",
         "together",
         "views",
     )
@@ -176,7 +158,7 @@ class Frame:
     def __init__(self, plan: Plan, device: Any, constants: Sequence[Any], memory: Mapping[Place, Any]) -> None:
         self.plan, self.device = plan, device
         self.memory = memory
-        self.owned: Owned | None = None
+        self.takes_turns = False
         self.together = getattr(device, "together", None) if plan.streams > 1 else None
         self.arrays: list[Any] = [None] * len(plan.slots)
         self.calls: list[tuple[Any, list[Any]]] = []
@@ -359,7 +341,7 @@ class Frame:
         variables: Sequence[tuple[int, Variable]],
     ) -> Callable[[Any, bool], list[Any]] | None:
         """All of a run written out, beside few kernels; see `unrolled_call`."""
-        if self.owned is not None or not is_unrolled(self.plan):
+        if self.takes_turns or not is_unrolled(self.plan):
             return None
         return written(self, inputs, results, variables)
 
@@ -395,8 +377,8 @@ class Calls:
         NncError
             A kernel failed: names the operator, the shapes and the user's line.
         """
-        if self._frame.owned is not None and self.calls:
-            with self._frame.owned():
+        if self._frame.takes_turns and self.calls:
+            with one_thread():
                 self._run()
         else:
             self._run()
@@ -437,8 +419,8 @@ class Calls:
         The first one has the number `first`. `wait` is called after each kernel, if it is not None. `times` are those
         of loops around it; `depth` is how many loops and branches are around it.
         """
-        if self._frame.owned is not None:
-            with self._frame.owned():
+        if self._frame.takes_turns:
+            with one_thread():
                 yield from self._walk(watching, wait, first, times, depth)
         else:
             yield from self._walk(watching, wait, first, times, depth)

@@ -17,7 +17,6 @@
 - ``committing``: finds where a program may begin to write its variables.
 - ``retaining``: keeps values that outlive a run apart.
 - ``bodies``, ``loops``, ``branches``: plan the bodies of loops and branches.
-- ``threads``: whether BLAS computes products of these, or a library whose threads would sleep between them.
 - ``alternatives``: plans several drafts and keeps the one with the fewest bytes.
 - ``budgets``, ``recomputed``: plan within a budget of memory, by computing values again; ``answers``: what strategies
   answer as plans, and the least of these; ``unavoidable``: what no plan goes without.

@@ -122,7 +122,7 @@ def planned_jointly(request: Request, settings: JointChoice, budget: Budget | No
         A budget of memory is kept by none.
     """
     first = smallest_draft(request)
-    asked = evolve(request, loops=first.request.loops, by_blas=first.request.by_blas)
+    asked = evolve(request, loops=first.request.loops)
     if budget is not None and budget.work is not None:
         settings = evolve(settings, work=float(budget.work))
     within = None

@@ -240,14 +240,13 @@ def chosen(device: Any, op: Op, items: Items, avals: tuple[Aval, ...], table: Ke
 
 
 def kernels_of(
-    graph: ComputationGraph, device: Any, table: KernelTable, by_blas: bool = False
+    graph: ComputationGraph, device: Any, table: KernelTable
 ) -> tuple[dict[Node, Kernel], set[Node], dict[Node, Node]]:
     """The kernel of each application of a graph, those that the table names, and whom each application is alike.
 
     Applications are alike where operator, parameters and operands' avals are the same: a device is asked once about
     them. The first one stands for all; it is none of the last result's keys. A recorded kernel that is not there, or
-    does not take its operands, is passed over with one warning for the graph. With `by_blas` the device's choice among
-    kernels that are about as fast (`Kernel.blas`) is BLAS's.
+    does not take its operands, is passed over with one warning for the graph.
 
     Raises
     ------
@@ -278,10 +277,7 @@ def kernels_of(
             continue
         name = table.kernel(op, items, avals) if table.entries else None
         if name is None:
-            found = _packed(op, device.choose(op, avals, items), lasting)
-            if by_blas and found.blas:
-                found = next((k for k in device.candidates(op, avals, items) if k.name == found.blas), found)
-            kernels[node] = found
+            kernels[node] = _packed(op, device.choose(op, avals, items), lasting)
             continue
         found = chosen(device, op, items, avals, table)
         kernels[node] = _packed(op, found, lasting)

@@ -33,7 +33,7 @@ Pass = Callable[[Draft], Draft]
 def choose(draft: Draft) -> Draft:
     """Choose a kernel for each application; of a loop or a branch, the plans of its bodies, which are made before."""
     asked = draft.request
-    draft.kernels, draft.recorded, draft.alike = kernels_of(asked.graph, asked.device, asked.table, asked.by_blas)
+    draft.kernels, draft.recorded, draft.alike = kernels_of(asked.graph, asked.device, asked.table)
     bodies.choose_plans(draft)
     return draft
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from attrs import evolve, frozen
+from attrs import frozen
 
 from nnc_func.engine.plan import Plan
 from nnc_func.engine.planning.alternatives import Alternatives, smallest
@@ -19,7 +19,6 @@ from nnc_func.engine.planning.draft import Draft
 from nnc_func.engine.planning.offsets import plan_of
 from nnc_func.engine.planning.passes import through
 from nnc_func.engine.planning.request import Request
-from nnc_func.engine.planning.threads import sleeps
 from nnc_func.errors import NncError, PlanError
 from nnc_func.graph.node import Node
 
@@ -87,10 +86,7 @@ class Drafting:
 
     def __init__(self, request: Request) -> None:
         with _explained(request):
-            asked = _with_bodies(request)
-            if sleeps(asked):
-                asked = _with_bodies(evolve(request, by_blas=True))
-            self.alternatives = Alternatives(asked)
+            self.alternatives = Alternatives(_with_bodies(request))
 
     @property
     def request(self) -> Request:

@@ -62,8 +62,6 @@ class Request:
         None: such are taken for little more time only.
     loops
         Loops and branches whose bodies are planned already, by form: see `planning.bodies`.
-    by_blas
-        Products are BLAS's, where it is about as fast as a library beside it: see `planning.threads`.
     """
 
     graph: ComputationGraph
@@ -84,7 +82,6 @@ class Request:
     sequence: Sequence[Node] | None = None
     memory: int | None = None
     loops: Mapping[Any, Any] = field(factory=dict)
-    by_blas: bool = False
 
     @property
     def machine(self) -> Machine:

@@ -15,7 +15,7 @@ from attrs import frozen
 from nnc_func.aval import Aval
 from nnc_func.body import Application, Body
 from nnc_func.device.kernels.onednn import FAST, FLOAT32, Run, Scratch, accepted, kernel_of, pad, result_array
-from nnc_func.device.kernels.onednn_chains import ALONE, Whole
+from nnc_func.device.kernels.onednn_chains import Whole
 from nnc_func.facets.kernels import Kernel
 from nnc_func.graph.ops import in_blocks
 from nnc_func.graph.ops.binary import add, fma, multiply
@@ -183,7 +183,7 @@ def _overwrites(count: int, *, body: Body) -> tuple[tuple[int, ...]]:
 
 def _kernel(name: str, fast: bool, **facts: Any) -> Kernel:
     bound, scratch, takes = partial(_bound, fast), partial(_scratch, fast), partial(_takes, fast)
-    return kernel_of(name, bound, scratch, takes, _empty, overwrites=_overwrites, alone_below=ALONE, **facts)
+    return kernel_of(name, bound, scratch, takes, _empty, overwrites=_overwrites, **facts)
 
 
 LIBRARY_CHAINS = (_kernel("onednn, fast math", True, library=FAST), _kernel("onednn", False))

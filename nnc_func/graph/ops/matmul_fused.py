@@ -216,7 +216,7 @@ CASES = tuple(
     dtype=_dtype,
     kernels=(
         _library(LARGE_PRODUCT, "onednn, fast math", fast=True, packed=f"{PACKED}, fast math"),
-        _library(LARGE_PRODUCT, "onednn", packed=PACKED, blas="in blocks"),
+        _library(LARGE_PRODUCT, "onednn", packed=PACKED),
         _in_blocks("in blocks", BLOCK, BESIDE),
         _in_blocks("in small blocks", FEW, FEW_BESIDE),
         _library(PRODUCT, "onednn, small"),
