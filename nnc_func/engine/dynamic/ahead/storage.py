@@ -2,10 +2,9 @@
 
 The C library gives large pieces of memory back to the system as soon as they are free, from the part that a thread of
 its own has. The next result is then written to pages that the system has to provide one by one, which takes half as
-long as the kernel. So memory that was large and is free is kept for the next result of that size, `KEPT` bytes at most,
-while work is ahead and a moment longer.
-
-What is leased to arrays that somebody keeps counts as well: beyond `KEPT` bytes memory is the C library's affair.
+long as the kernel. So memory that was large and is free is kept for the next result of about that size, while work is
+ahead and a moment longer. It is `KEPT` bytes at most, with what arrays show that somebody holds: what is beyond is the
+C library's affair.
 
 Nothing here locks: queues are taken from in one step, as a finaliser may come in at any time.
 """
@@ -21,7 +20,8 @@ import numpy as np
 
 FROM = 1 << 22  # bytes from which on an array is large
 STEP = 1 << 16  # sizes are multiples of it
-KEPT = 1 << 27  # bytes that are kept while they are free
+KEPT = 1 << 26  # bytes that are leased or free, at most
+SPARE = 1.25  # of what is wanted a piece that is free may be as large
 
 
 class Lease:
@@ -78,7 +78,7 @@ class Storage:
         size = -(-nbytes // STEP) * STEP
         memory = self._taken(size)
         if memory is None:
-            if size + sum([weak.memory.size for weak in [*self._leased]]) > KEPT:
+            if not self._has_room(size):
                 return np.empty(shape, dtype)
             memory = np.empty(size, np.uint8)
         lease = Lease(memory)
@@ -94,20 +94,30 @@ class Storage:
         self._free.clear()
 
     def _taken(self, size: int) -> Any:
-        """A free piece of that size, nobody else's now; None: there is none."""
+        """A free piece of about that size, nobody else's now; None: there is none."""
         free = self._free
         for _ in range(len(free)):
             try:
                 memory = free.pop()  # the last one is in the caches yet
             except IndexError:
                 return None
-            if memory.size == size:
+            if size <= memory.size <= SPARE * size:
                 return memory
             free.appendleft(memory)
         return None
 
+    def _has_room(self, size: int) -> bool:
+        """Whether so many bytes more are within `KEPT`; what is free, and of other sizes, goes first."""
+        leased = sum([weak.memory.size for weak in [*self._leased]])
+        while self._free and leased + size + sum([memory.size for memory in [*self._free]]) > KEPT:
+            try:
+                self._free.popleft()
+            except IndexError:
+                break
+        return bool(leased + size <= KEPT)
+
     def _settle(self) -> None:
-        """Take account of what nobody shows any more; the longest free goes first."""
+        """Take account of what nobody shows any more."""
         gone, free = self._gone, self._free
         while gone:
             try:
@@ -117,11 +127,6 @@ class Storage:
             if weak in self._leased:
                 self._leased.discard(weak)
                 free.append(weak.memory)
-        while free and sum([memory.size for memory in [*free]]) > KEPT:
-            try:
-                free.popleft()
-            except IndexError:
-                break
 
 
 STORAGE = Storage()

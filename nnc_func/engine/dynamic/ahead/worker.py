@@ -138,6 +138,7 @@ class Worker:
     def _forked(self) -> None:
         """The thread was not forked: another one is started when it is needed."""
         self._begin()
+        STORAGE.clear()
         self.calm()
         if self.forked is not None:
             self.forked()
