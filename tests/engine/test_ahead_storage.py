@@ -132,8 +132,7 @@ def test_a_process_that_is_forked_keeps_nothing() -> None:
     child = os.fork()
     if not child:
         ys.clear()
-        kept = len([*STORAGE._free, *STORAGE._gone, *STORAGE._leased])
-        os.write(write, bytes([min(kept, 255)]))
+        os.write(write, bytes([bool(STORAGE.nbytes)]))
         os._exit(0)
     os.waitpid(child, 0)
     assert os.read(read, 1) == bytes([0])
@@ -161,50 +160,56 @@ def test_what_lies_otherwise_stays_so() -> None:
         np.testing.assert_array_equal(y.numpy(), np.sin(a))
 
 
-def total(storage: Storage) -> int:
-    """Bytes that are leased, or free."""
-    return sum(memory.size for memory in storage._free) + sum(weak.memory.size for weak in storage._leased)
+def opened() -> Storage:
+    found = Storage()
+    found.open()
+    return found
 
 
 def test_little_is_kept() -> None:
-    storage = Storage()
+    storage = opened()
     each = KEPT // 4
     held = [storage.empty((each,), np.dtype("uint8")) for _ in range(8)]
     assert sum(x.base is not None for x in held) == 4, "beyond that it is an array like others"
     held.clear()
     storage.empty((SIZE,), F64)
-    assert total(storage) <= KEPT
-    storage.clear()
-    assert not [*storage._free, *storage._gone, *storage._leased]
+    assert storage.nbytes <= KEPT
+    storage.close()
+    assert not storage.nbytes
+    storage.empty((SIZE,), F64)
+    assert not storage.nbytes, "it is closed"
     assert storage.empty((3,), F64).base is None
 
 
 @given(st.lists(st.tuples(st.integers(1, 40), st.integers(0, 9)), max_size=60))
 def test_it_is_bounded_whatever_sizes_there_are(program: list[tuple[int, int]]) -> None:
-    storage, held = Storage(), list[Any]()
+    storage, held = opened(), list[Any]()
     for size, drops in program:
         held.append(storage.empty((size * (FROM // 2),), np.dtype("uint8")))
-        assert total(storage) <= KEPT
+        assert storage.nbytes <= KEPT
         del held[: drops // 3]
     addresses = sorted((x.ctypes.data, x.nbytes) for x in held)
     assert all(a + n <= b for (a, n), (b, _) in itertools.pairwise(addresses))
 
 
 def test_what_is_shown_when_it_is_cleared_is_kept_by_who_shows_it() -> None:
-    storage = Storage()
+    storage = opened()
     x = storage.empty((SIZE,), F64)
     x[:] = 1.0
-    storage.clear()
+    storage.close()
+    storage.open()
     others = [storage.empty((SIZE,), F64) for _ in range(4)]
     for other in others:
         other[:] = 2.0
     assert (x == 1.0).all()
+    before = storage.nbytes
     del x
-    assert not storage._gone
+    storage.empty((SIZE,), F64)
+    assert storage.nbytes <= before + 8 * SIZE + STEP, "what was leased before it was closed is none of its"
 
 
 def test_threads_lease_different_memory() -> None:
-    storage, failed = Storage(), []
+    storage, failed = opened(), []
 
     def run(number: float) -> None:
         mine: list[Any] = []
@@ -233,6 +238,6 @@ def test_nothing_is_kept_once_there_is_no_work() -> None:
         y.numpy()
     del y
     until = time.perf_counter() + 20 * LINGERING
-    while [*STORAGE._free, *STORAGE._gone, *STORAGE._leased] and time.perf_counter() < until:
+    while STORAGE.nbytes and time.perf_counter() < until:
         time.sleep(0.05)
-    assert not [*STORAGE._free, *STORAGE._gone, *STORAGE._leased]
+    assert not STORAGE.nbytes

@@ -319,14 +319,10 @@ class Ahead:
             arrays: list[Any] = [
                 x.array if type(x) is Recorded else x if type(x) is np.ndarray else number for x in values
             ]
-            if not WORKER.is_busy or not all(x.flags.c_contiguous for x in arrays):  # the result lies as they do
+            if not all(x.flags.c_contiguous for x in arrays):  # the result would lie as they do
                 return below(op, *given)
             try:
-                out = STORAGE.empty(shape, dtype)
-            except MemoryError:  # which `below` meets again, and explains
-                return below(op, *given)
-            try:
-                found = kernel(*arrays, out=out)
+                found = kernel(*arrays, out=STORAGE.empty(shape, dtype))
             except Exception as error:
                 raise dispatch.failure(op, tuple(arrays), {}, error)  # noqa: B904 - of which it knows the cause
             if any(type(x) is Recorded for x in values):

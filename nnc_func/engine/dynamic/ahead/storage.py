@@ -6,11 +6,13 @@ long as the kernel. So memory that was large and is free is kept for the next re
 ahead and a moment longer. It is `KEPT` bytes at most, with what arrays show that somebody holds: what is beyond is the
 C library's affair.
 
-Nothing here locks: queues are taken from in one step, as a finaliser may come in at any time.
+Nobody waits here: a finaliser may come in at any time, and look at what another thread computes. Who finds somebody
+else amid it takes memory of the C library's.
 """
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from math import prod
 from typing import Any
@@ -41,12 +43,69 @@ class Weak(ref[Lease]):
     memory: Any
 
 
+class _Pieces:
+    """Pieces of memory that are leased, and that are free. One thread at a time looks after them."""
+
+    __slots__ = ("_free", "_gone", "_leased", "lock")
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self._leased: dict[int, Weak] = {}  # by identity
+        self._gone: deque[Weak] = deque()
+        self._free: list[Any] = []
+
+    def leased(self, size: int) -> Lease | None:
+        """A piece of that size or a little more, of which nobody else has a lease; None: there is no room for one."""
+        self._settle()
+        memory = self._taken(size)
+        if memory is None:
+            if not self._has_room(size):
+                return None
+            memory = np.empty(size, np.uint8)
+        lease = Lease(memory)
+        weak = Weak(lease, self._gone.append)
+        weak.memory = memory
+        self._leased[id(weak)] = weak
+        return lease
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that are leased, or free."""
+        return self._leased_bytes() + sum([int(memory.size) for memory in [*self._free]])
+
+    def _leased_bytes(self) -> int:
+        return sum([int(weak.memory.size) for weak in [*self._leased.values()]])
+
+    def _taken(self, size: int) -> Any:
+        for n in reversed(range(len(self._free))):  # the last one is in the caches yet
+            if size <= self._free[n].size <= SPARE * size:
+                return self._free.pop(n)
+        return None
+
+    def _has_room(self, size: int) -> bool:
+        """Whether so many bytes more are within `KEPT`; what is free, and of other sizes, goes first."""
+        leased = self._leased_bytes()
+        while self._free and self.nbytes + size > KEPT:
+            del self._free[0]
+        return leased + size <= KEPT
+
+    def _settle(self) -> None:
+        """Take account of what nobody shows any more; after an interrupt at any line no piece is there twice."""
+        gone = self._gone
+        while gone:
+            weak = gone[0]
+            if self._leased.pop(id(weak), None) is weak:
+                self._free.append(weak.memory)
+            gone.popleft()
+
+
 class Storage:
-    """Memory that is leased, and that is free.
+    """Memory for results, while it is open.
 
     Examples
     --------
     >>> storage, dtype = Storage(), np.dtype("float64")
+    >>> storage.open()
     >>> x = storage.empty((1024, 512), dtype)
     >>> where, part = x.ctypes.data, x[1:]
     >>> del x
@@ -58,10 +117,24 @@ class Storage:
     True
     """
 
+    __slots__ = ("_pieces",)
+
     def __init__(self) -> None:
-        self._leased: set[Weak] = set()
-        self._gone: deque[Weak] = deque()
-        self._free: deque[Any] = deque()
+        self._pieces: _Pieces | None = None
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that are leased, or free."""
+        return 0 if self._pieces is None else self._pieces.nbytes
+
+    def open(self) -> None:
+        """Keep memory from now on."""
+        if self._pieces is None:
+            self._pieces = _Pieces()
+
+    def close(self) -> None:
+        """Give back what is free, and let what is leased be given back as soon as nobody shows it."""
+        self._pieces = None  # who is amid a lease goes on with what was there, and that goes with him
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
         """An array of that shape and dtype without gaps, whose elements are whatever was there.
@@ -71,62 +144,14 @@ class Storage:
         MemoryError
             There is no memory for it.
         """
-        nbytes = prod(shape) * dtype.itemsize
-        if nbytes < FROM:
+        nbytes, pieces = prod(shape) * dtype.itemsize, self._pieces
+        if nbytes < FROM or pieces is None or not pieces.lock.acquire(blocking=False):
             return np.empty(shape, dtype)
-        self._settle()
-        size = -(-nbytes // STEP) * STEP
-        memory = self._taken(size)
-        if memory is None:
-            if not self._has_room(size):
-                return np.empty(shape, dtype)
-            memory = np.empty(size, np.uint8)
-        lease = Lease(memory)
-        weak = Weak(lease, self._gone.append)
-        weak.memory = memory
-        self._leased.add(weak)
-        return np.asarray(lease)[:nbytes].view(dtype).reshape(shape)
-
-    def clear(self) -> None:
-        """Give back what is free, and let what is leased be given back as soon as it is."""
-        self._leased.clear()
-        self._gone.clear()
-        self._free.clear()
-
-    def _taken(self, size: int) -> Any:
-        """A free piece of about that size, nobody else's now; None: there is none."""
-        free = self._free
-        for _ in range(len(free)):
-            try:
-                memory = free.pop()  # the last one is in the caches yet
-            except IndexError:
-                return None
-            if size <= memory.size <= SPARE * size:
-                return memory
-            free.appendleft(memory)
-        return None
-
-    def _has_room(self, size: int) -> bool:
-        """Whether so many bytes more are within `KEPT`; what is free, and of other sizes, goes first."""
-        leased = sum([weak.memory.size for weak in [*self._leased]])
-        while self._free and leased + size + sum([memory.size for memory in [*self._free]]) > KEPT:
-            try:
-                self._free.popleft()
-            except IndexError:
-                break
-        return bool(leased + size <= KEPT)
-
-    def _settle(self) -> None:
-        """Take account of what nobody shows any more."""
-        gone, free = self._gone, self._free
-        while gone:
-            try:
-                weak = gone.popleft()
-            except IndexError:
-                break
-            if weak in self._leased:
-                self._leased.discard(weak)
-                free.append(weak.memory)
+        try:  # an interrupt just before it leaves these alone until it is closed
+            lease = pieces.leased(-(-nbytes // STEP) * STEP)
+        finally:
+            pieces.lock.release()
+        return np.empty(shape, dtype) if lease is None else np.asarray(lease)[:nbytes].view(dtype).reshape(shape)
 
 
 STORAGE = Storage()

@@ -108,9 +108,10 @@ class Worker:
                 try:
                     job = jobs.get(timeout=LINGERING)
                 except Empty:
-                    STORAGE.clear()
+                    STORAGE.close()
                     job = jobs.get()
                 self.is_busy = True
+                STORAGE.open()
                 self.hasten()
             if job is None:
                 self.is_busy = False
@@ -138,7 +139,7 @@ class Worker:
     def _forked(self) -> None:
         """The thread was not forked: another one is started when it is needed."""
         self._begin()
-        STORAGE.clear()
+        STORAGE.close()
         self.calm()
         if self.forked is not None:
             self.forked()
