@@ -192,6 +192,26 @@ def test_it_is_bounded_whatever_sizes_there_are(program: list[tuple[int, int]]) 
     assert all(a + n <= b for (a, n), (b, _) in itertools.pairwise(addresses))
 
 
+def test_what_is_free_is_given_back_where_memory_is_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    storage = opened()
+    storage.empty((SIZE,), F64)
+    assert storage.nbytes > 0
+    failed: list[int] = []
+    new = np.empty
+
+    def empty(*of: Any) -> Any:
+        if not failed:
+            failed.append(1)
+            raise MemoryError("as it was asked to")
+        return new(*of)
+
+    monkeypatch.setattr(np, "empty", empty)
+    x = storage.empty((3 * SIZE,), F64)
+    monkeypatch.undo()
+    assert failed
+    assert storage.nbytes == x.nbytes
+
+
 def test_what_is_shown_when_it_is_cleared_is_kept_by_who_shows_it() -> None:
     storage = opened()
     x = storage.empty((SIZE,), F64)

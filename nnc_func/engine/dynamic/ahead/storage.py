@@ -3,8 +3,8 @@
 The C library gives large pieces of memory back to the system as soon as they are free, from the part that a thread of
 its own has. The next result is then written to pages that the system has to provide one by one, which takes half as
 long as the kernel. So memory that was large and is free is kept for the next result of about that size, while work is
-ahead and a moment longer. It is `KEPT` bytes at most, with what arrays show that somebody holds: what is beyond is the
-C library's affair.
+ahead and a moment longer. It is `KEPT` bytes at most, with what was leased meanwhile to arrays that somebody holds:
+what is beyond is the C library's affair.
 
 Nobody waits here: a finaliser may come in at any time, and look at what another thread computes. Who finds somebody
 else amid it takes memory of the C library's.
@@ -61,7 +61,7 @@ class _Pieces:
         if memory is None:
             if not self._has_room(size):
                 return None
-            memory = np.empty(size, np.uint8)
+            memory = self._new(size)
         lease = Lease(memory)
         weak = Weak(lease, self._gone.append)
         weak.memory = memory
@@ -82,12 +82,20 @@ class _Pieces:
                 return self._free.pop(n)
         return None
 
+    def _new(self, size: int) -> Any:
+        try:
+            return np.empty(size, np.uint8)
+        except MemoryError:  # which what is free may mend
+            self._free.clear()
+            return np.empty(size, np.uint8)
+
     def _has_room(self, size: int) -> bool:
         """Whether so many bytes more are within `KEPT`; what is free, and of other sizes, goes first."""
-        leased = self._leased_bytes()
+        if self._leased_bytes() + size > KEPT:
+            return False
         while self._free and self.nbytes + size > KEPT:
             del self._free[0]
-        return leased + size <= KEPT
+        return True
 
     def _settle(self) -> None:
         """Take account of what nobody shows any more; after an interrupt at any line no piece is there twice."""
