@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import sys
+import weakref
 from typing import Any
 
 import numpy as np
@@ -147,3 +149,35 @@ def test_an_interrupt_at_any_line_leaves_blas_as_it_was() -> None:
         assert not workers._SHARE._askers
         assert workers._SHARE._before is None
     assert at > 20
+
+
+def test_an_asker_that_left_without_a_word_is_forgotten() -> None:
+    """An interrupt may end the function of a weak reference: BLAS was not held any more after that."""
+    share = workers._Share()
+    share._libraries = [library := _Library(4)]
+    asker = workers._Asker()
+    share.hold(asker, 1)
+    (key,) = share._askers
+    share._askers[key] = weakref.ref(asker)  # whose function was ended
+    del asker
+    gc.collect()
+    assert library.threads == 1
+    other = workers._Asker()
+    share.hold(other, 2)
+    assert library.threads == 2
+    share.free(other)
+    assert library.threads == 4
+    assert share.spare() == 4
+
+
+class _Library:
+    """A library of BLAS, as threadpoolctl has it."""
+
+    def __init__(self, threads: int) -> None:
+        self.threads = threads
+
+    def get_num_threads(self) -> int:
+        return self.threads
+
+    def set_num_threads(self, threads: int) -> None:
+        self.threads = threads

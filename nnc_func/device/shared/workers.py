@@ -168,6 +168,7 @@ class _Share:
     def hold(self, asker: _Asker, threads: int) -> None:
         """No more than so many, unless somebody asks already, until the asker is gone, or says that it is enough."""
         with self._lock:
+            self._forget()
             key = id(asker)
             self._askers[key] = ref(asker, lambda _: self._left(key))
             if self._before is None:
@@ -188,9 +189,16 @@ class _Share:
                 self._before = None
             self._askers.pop(key, None)  # last: who was interrupted before is still there, and goes
 
+    def _forget(self) -> None:
+        """Askers that are gone have left: an interrupt may have ended what was to note it."""
+        for key, asker in [*self._askers.items()]:
+            if asker() is None:
+                self._left(key)
+
     def spare(self) -> int:
         """Threads of BLAS, or those that it had before it was held for kernels that take turns."""
         with self._lock:
+            self._forget()
             before = self._before
             if before is None:
                 return max((each.get_num_threads() for each in self._known()), default=1)
