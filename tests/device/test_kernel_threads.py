@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import sys
+import threading
 import weakref
+from collections.abc import Callable
+from functools import partial
+from queue import SimpleQueue
 from typing import Any
 
 import numpy as np
@@ -111,8 +116,13 @@ def test_kernels_have_the_cores_while_those_of_a_library_take_turns_with_them() 
     assert workers.spare() == before
 
 
-def test_an_interrupt_at_any_line_leaves_blas_as_it_was() -> None:
-    """Asking was counted: an interrupt between a line and the next left BLAS at one thread for good."""
+def test_an_interrupt_at_any_line_leaves_blas_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Asking was counted: an interrupt between a line and the next left BLAS at one thread for good.
+
+    A function that traces may raise where no signal comes, between the end of a `with` and what that calls: locks stay
+    held then, for other threads. So all is asked of a share that other tests do not have.
+    """
+    monkeypatch.setattr(workers, "_SHARE", workers._Share())
 
     def run() -> None:
         with workers.one_thread():
@@ -181,3 +191,49 @@ class _Library:
 
     def set_num_threads(self, threads: int) -> None:
         self.threads = threads
+
+
+def blas() -> Any:
+    """NumPy's library, as threadpoolctl has it."""
+    pytest.importorskip("threadpoolctl")
+    return workers._SHARE._known()[0]
+
+
+def in_another(call: Callable[[], Any], ended: threading.Event) -> Any:
+    """What it gives in a thread that lives until that event."""
+    found: SimpleQueue[Any] = SimpleQueue()
+    threading.Thread(target=lambda: (found.put(call()), ended.wait(60)), daemon=True).start()
+    return found.get(timeout=60)
+
+
+def test_blas_is_held_whichever_thread_was_the_first_to_hold_it() -> None:
+    """threadpoolctl obeys the first thread that sets a number, as long as that lives, and says nothing to others."""
+    library, ended = blas(), threading.Event()
+
+    def held() -> int:
+        with workers.one_thread():
+            return int(library.get_num_threads())
+
+    before = library.get_num_threads()
+    threadpoolctl = pytest.importorskip("threadpoolctl")
+    try:
+        with threadpoolctl.threadpool_limits(2, user_api="blas"):
+            assert [in_another(held, ended), held(), in_another(held, ended), held()] == [1, 1, 1, 1]
+            assert library.get_num_threads() == 2
+    finally:
+        ended.set()
+    assert library.get_num_threads() == before
+
+
+def test_blas_is_given_back_by_whichever_thread_ends_it() -> None:
+    """A walk may be continued by another thread, which asks and leaves."""
+    library, ended = blas(), threading.Event()
+    threadpoolctl = pytest.importorskip("threadpoolctl")
+    with threadpoolctl.threadpool_limits(2, user_api="blas"):
+        for begun, over in itertools.permutations([lambda call: call(), partial(in_another, ended=ended)]):
+            holding = workers.one_thread()
+            begun(holding.__enter__)
+            assert library.get_num_threads() == 1
+            over(lambda holding=holding: holding.__exit__(None, None, None))
+            assert library.get_num_threads() == 2
+    ended.set()

@@ -145,7 +145,7 @@ print(before > 0, os.waitpid(child, 0)[1])
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are not forked here")
 def test_a_process_that_is_forked_keeps_nothing() -> None:
-    """In a process of its own: BLAS starts its threads anew after a fork, with as many as there were at first."""
+    """In a process of its own: other tests' threads are none of it."""
     found = subprocess.run([sys.executable, "-W", "ignore", "-c", FORKED], capture_output=True, text=True, check=True)
     assert found.stdout.split() == ["True", "0"]
 

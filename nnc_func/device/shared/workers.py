@@ -175,7 +175,7 @@ class _Share:
                 self._before = [(each, each.get_num_threads()) for each in self._known()]
                 for each, had in self._before:
                     if had > threads:
-                        each.set_num_threads(threads)
+                        _set(each, threads)
 
     def free(self, asker: _Asker) -> None:
         """As it was, if nobody else asks for less."""
@@ -185,7 +185,7 @@ class _Share:
         with self._lock:
             if self._before is not None and [*self._askers] == [key]:
                 for each, had in self._before:
-                    each.set_num_threads(had)
+                    _set(each, had)
                 self._before = None
             self._askers.pop(key, None)  # last: who was interrupted before is still there, and goes
 
@@ -209,6 +209,23 @@ class _Share:
         if self._libraries is None:
             self._libraries = _blas()
         return self._libraries
+
+
+def _set(library: Any, threads: int) -> None:
+    """Let a library of BLAS have so many, whichever thread says so.
+
+    threadpoolctl obeys the first thread that sets a number, as long as that lives, and does nothing for others. Here a
+    lock sees to who may, and there are threads among them that live as long as the process.
+    """
+    release = getattr(library, "clear_controlling_thread", None)  # since 3.7
+    if release is None:
+        library.set_num_threads(threads)
+        return
+    release(force=True)
+    try:
+        library.set_num_threads(threads)
+    finally:
+        release(force=True)
 
 
 def _blas() -> list[Any]:

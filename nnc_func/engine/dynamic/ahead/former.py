@@ -286,7 +286,7 @@ class Ahead:
             if cost.seconds is None:
                 return cost
             if not is_pending and 0 < len(args) < 3:
-                arrays: list[Any] = [x.array if type(x) is Recorded else x for x in operands if type(x) not in NUMBERS]
+                arrays = [x.array if type(x) is Recorded else x for x in operands if type(x) not in NUMBERS]
                 self._note_cheap((op, *[fact for x in arrays for fact in (x.dtype, x.shape)]))
             return None
         if any(type(a) is own for a in args):  # whose owner may write into it
