@@ -102,3 +102,38 @@ def test_relayouts_that_move_nothing_stand_in_no_way() -> None:
     program = LAZY.compile([x], computed(LAZY, x))
     assert kernels(program, "conv2d_blockwise") == ["onednn, packed"] * len(weights)
     np.testing.assert_allclose(program(array), computed(EAGER, EAGER.asarray(array)).numpy(), rtol=1e-4, atol=1e-4)
+
+
+@given(st.integers(1, 3), st.integers(4, 20), WINDOWS, st.booleans(), st.data())
+def test_images_one_element_wide_are_those_one_element_high(
+    n: int, height: int, windows: Any, wide: bool, data: Any
+) -> None:
+    """Both forms of a signal, and their gradients, are computed as NumPy computes them."""
+    padding = data.draw(st.sampled_from(["VALID", "SAME", ((2, 1), (0, 0))]))
+    groups, swap = windows["groups"], (lambda pair: pair[::-1]) if wide else (lambda pair: pair)
+    params = {name: swap(windows[name]) for name in ("stride", "dilation")} | {"groups": groups}
+    params["padding"] = padding if isinstance(padding, str) else swap(padding)
+    x, w = some(n, *swap((height, 1)), 3 * groups), some(*swap((2, 1)), 3, 4 * groups)
+    stacks = nnc.eager(nnc.CPU()), EAGER
+    found, wanted = (stack.ops.conv2d(x, w, **params).numpy() for stack in stacks)
+    np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
+    g = some(*wanted.shape)
+    for name, first, shapes in (
+        ("conv2d_input_gradient", (g, w), {"input_shape": x.shape}),
+        ("conv2d_kernel_gradient", (x, g), {"kernel_shape": w.shape}),
+    ):
+        one, other = (getattr(stack.ops, name)(*first, **shapes, **params).numpy() for stack in stacks)
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-4)
+
+
+def test_a_heavy_convolution_alone_is_worth_two_relayouts() -> None:
+    """By a library's kernel; NumPy's computes images in the order in which they come."""
+    w = some(5, 1, 64, 256)
+    for stack, moves in ((LAZY, 2), (nnc.lazy(), 0)):
+        for channels, count in ((64, moves), (1, 0)):
+            x = stack.input("x", (1, channels, 64, 1), "float32")
+            program = stack.compile([x], stack.ops.conv2d(x, stack.asarray(w[:, :, :channels]), data_format="NCHW"))
+            assert len(kernels(program, "relayout")) == count
+            array = some(1, channels, 64, 1)
+            wanted = EAGER.ops.conv2d(array, w[:, :, :channels], data_format="NCHW").numpy()
+            np.testing.assert_allclose(program(array), wanted, rtol=1e-4, atol=1e-3)

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 from nnc_func.device.onednn.handles import Handle, Pair
+from nnc_func.device.onednn.library import switches
 from nnc_func.device.onednn.packing import Seen, packed, shared, unseen
 from nnc_func.device.onednn.primitives import ALIGNMENT, Primitive
 from nnc_func.device.shared.unrolled import Text
@@ -91,9 +92,18 @@ def _written(
             continue
         text.line(f"if {text.value(refs)}[{i}]() is not a{i}: a{i} = {text.value(move)}({i}, a{i})")
     execute = library.functions.dnnl_primitive_execute
+    apart = switches(library.path) if primitive.calls_others else None
+    indent = "" if apart is None else "  "
+    if apart is not None:
+        text.line(f"threads = {text.value(apart[0])}()")
+        text.line("try:")
+        text.line(f"  {text.value(apart[1])}(1)")
     for execution in executions:
-        text.line(f"status = {text.value(execute)}({', '.join(map(text.value, execution))})")
-        text.line(f"if status: {text.value(library.failed)}({text.value('primitive_execute')}, status)")
+        text.line(f"{indent}status = {text.value(execute)}({', '.join(map(text.value, execution))})")
+        text.line(f"{indent}if status: {text.value(library.failed)}({text.value('primitive_execute')}, status)")
+    if apart is not None:
+        text.line("finally:")
+        text.line(f"  {text.value(apart[1])}(threads)")
     found = text.function()
     found.lasting = lasting  # type: ignore[attr-defined]
     found.fixed = partial(_written, primitive, refs, move, executions, lasting)  # type: ignore[attr-defined]

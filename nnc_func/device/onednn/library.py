@@ -202,6 +202,19 @@ def present() -> Library:
     return found
 
 
+@cache
+def switches(path: str) -> tuple[Any, Any] | None:
+    """What asks how many threads this thread's calls of OpenMP take, and what sets it; None where there is neither.
+
+    Unlike other functions they keep the interpreter: a call takes an eighth of a microsecond.
+    """
+    functions = ctypes.PyDLL(path)
+    if not hasattr(functions, "omp_set_num_threads"):
+        return None
+    functions.omp_set_num_threads.restype = None
+    return functions.omp_get_max_threads, functions.omp_set_num_threads
+
+
 def threads(found: Library) -> int:
     """How many threads the library takes, called from here and now; 0 where it does not say."""
     asked = getattr(found.functions, "omp_get_max_threads", None)

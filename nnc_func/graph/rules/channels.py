@@ -15,6 +15,7 @@ from nnc_func.graph.rules.rule import ROUNDING, whole_graph
 from nnc_func.graph.rules.substituting import now
 
 FEW = 4  # convolutions, at least; and one for each relayout, which reads and writes all images
+HEAVY = 500  # FLOPs by a library's kernel, for which moving an element is worth its while, however few they are
 
 conv2d, relayout, concat = OPS["conv2d"], OPS["relayout"], OPS["concat"]
 reshape, permute_dims = OPS["reshape"], OPS["permute_dims"]
@@ -38,11 +39,16 @@ class _Laying:
         self.done: dict[Node, Node] = {}
         self.moved: dict[tuple[Value, Any], Value] = {}
         self.convolutions = 0
+        self.flops = 0  # of convolutions by a library's kernels
 
     @property
-    def relayouts(self) -> int:
-        """How many there are in it that move something: both directions of each are remembered."""
-        return sum(_moves(value, layout) for value, layout in self.moved) // 2
+    def is_worth_it(self) -> bool:
+        """Whether convolutions gain more than relayouts take."""
+        moved = [value.aval for value, layout in self.moved if _moves(value, layout)]  # both directions of each
+        if self.convolutions >= max(FEW, len(moved) // 2):
+            return True
+        known = all(isinstance(aval.size, int) for aval in moved)
+        return known and self.flops >= HEAVY * max(1, sum(aval.size for aval in moved) // 2)
 
     def ordered(self, value: Value, layout: Any) -> Value:
         """The value in that layout."""
@@ -60,7 +66,6 @@ class _Laying:
         """The node on what its operands have become."""
         args = tuple(now(self.done, a) for a in node.args)
         if node.op in CONVOLUTIONS and self._is_laid(node, args):
-            self.convolutions += node.args[0].aval.layout != CHANNELS_INNERMOST
             args = (self.ordered(args[0], CHANNELS_INNERMOST), *args[1:])
         elif node.op is reshape and args[0].aval.layout is not None:
             args = (self._seen_as(args[0], node),)
@@ -92,19 +97,29 @@ class _Laying:
             return False
         x, w = (a.aval for a in args)
         kernel = self.builder.kernel(node.op, (x.having(layout=CHANNELS_INNERMOST), w), node.items)
-        return kernel is not None and kernel.layouts is not None
+        if kernel is None or kernel.layouts is None:
+            return False
+        if node.args[0].aval.layout != CHANNELS_INNERMOST:
+            self.convolutions += 1
+            if kernel.library is not None:
+                self.flops += node.op.cost((x, w), node.avals, **node.params).flops
+        return True
 
 
 @whole_graph(of=(conv2d,), numerics=ROUNDING)  # sums over windows are taken in another order there
 def lay_channels_innermost(roots: tuple[Value, ...], order: list[Node], builder: Any) -> Any:
-    """Images of the format NCHW are laid out with channels innermost where many convolutions follow each other."""
-    if sum(n.params["data_format"] == NCHW for n in builder.seen(order).of(conv2d)) < FEW:
+    """Images of the format NCHW are laid out with channels innermost where convolutions gain more than that takes.
+
+    So it is where many follow each other; or where a library computes them, and they are heavy.
+    """
+    convolutions = [n for n in builder.seen(order).of(conv2d) if n.params["data_format"] == NCHW]
+    if len(convolutions) < (1 if builder.has_libraries else FEW):
         return roots, 0
     laying = _Laying(builder)
     for node in order:
         builder.where = node.origin
         laying.done[node] = laying.node(node)
     found = tuple(laying.ordered(now(laying.done, r), r.aval.layout) for r in roots)
-    if laying.convolutions < max(FEW, laying.relayouts):
+    if not laying.convolutions or not laying.is_worth_it:
         return roots, 0
     return found, laying.convolutions
