@@ -76,7 +76,9 @@ def test_while_it_runs_it_is_one_and_what_ends_it_puts_it_back() -> None:
 
 def test_what_is_large_or_remembers_its_number_is_called_as_it_is() -> None:
     assert not added(1_000_000).is_alone
-    small = convolution(Convolution((1, 4, 4, 8), (1, 1, 8, 8), (4, 4), (1, 1), (1, 1), (0, 0), (0, 0), 1), "forward")
+    small = convolution(
+        Convolution((1, 4, 4, 8), (1, 1, 8, 8), (4, 4), (1, 1), (1, 1), (0, 0), (0, 0), 1), "forward", (1,)
+    )
     assert small.is_alone
     assert small.calls_others != small.implementation.startswith("br")
     several = reorder((1, 8, 4, 4), (128, 16, 4, 1), (128, 1, 32, 8))

@@ -108,10 +108,7 @@ class _Laying:
 
 @whole_graph(of=(conv2d,), numerics=ROUNDING)  # sums over windows are taken in another order there
 def lay_channels_innermost(roots: tuple[Value, ...], order: list[Node], builder: Any) -> Any:
-    """Images of the format NCHW are laid out with channels innermost where convolutions gain more than that takes.
-
-    So it is where many follow each other; or where a library computes them, and they are heavy.
-    """
+    """Images of the format NCHW have channels innermost where convolutions are many, or heavy and a library's."""
     convolutions = [n for n in builder.seen(order).of(conv2d) if n.params["data_format"] == NCHW]
     if len(convolutions) < (1 if builder.has_libraries else FEW):
         return roots, 0
