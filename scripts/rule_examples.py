@@ -192,7 +192,15 @@ def _elementwise(do: Do) -> Any:
     return given, [do("exp", do("add", do("multiply", x, y), 1))]
 
 
+def _bytes(do: Do) -> Any:
+    given = x, w, z = _inputs(do, (2, 3), (3, 2), ())
+    return given, [
+        do("matmul_integer", *(do("cast", a, dtype=d) for a, d in ((x, "uint8"), (w, "int8"), (z, "uint8"))))
+    ]
+
+
 WRITTEN: dict[str, Callable[[Any], Any]] = {
+    "widen_integer_products": _bytes,
     "read_parts": _sliced_join,
     "join_added_parts": _added_parts,
     "reshape_before_split": _reshaped_parts,

@@ -55,6 +55,8 @@ BY_NAME: Mapping[str, Rule] = {
     "log_softmax": rules.along_axis,
     "softmax_cross_entropy": rules.along_axis,
     "conv2d": rules.folded(leading=1),
+    "conv2d_integer": rules.folded(leading=1),
+    "matmul_integer": rules.as_rows,
     "conv2d_input_gradient": rules.folded("input_shape", leading=1),
     "max_pool2d": rules.folded(),
     "max_pool2d_gradient": rules.folded(),

@@ -274,6 +274,11 @@ def folded(*shapes_of: str, leading: int = 0) -> Rule:
     return rule
 
 
+def as_rows(call: Application) -> Any:
+    """Of an operator whose first operand has any axes in front, and rows too: row by row where others have rows."""
+    return loop(call) if any(call.is_batched[1:]) else call.bind(*call.args)
+
+
 def product_of_matrices(call: Application) -> Any:
     """Matrix products broadcast over leading axes; rows of matrices times one matrix are one product."""
     a, b = call.rows

@@ -9,7 +9,7 @@ from typing import Any
 
 from nnc_func.device.onednn.library import Library
 
-FLOAT32 = 3
+FLOAT32, INT32, INT8, UINT8 = 3, 4, 5, 6  # ``dnnl_data_type_t``
 ANY = 1  # the format tag of ``dnnl_types.h`` that leaves the order of axes to the library
 LIMIT = 12  # the most axes that a descriptor has
 
@@ -46,25 +46,25 @@ def sizes(numbers: Sequence[int]) -> Any:
     return (ctypes.c_int64 * LIMIT)(*numbers)
 
 
-def tagged(library: Library, shape: Sequence[int], tag: int) -> Handle:
-    """A descriptor of float32 in the order of a format tag, or with `ANY` in whichever the library likes best."""
-    made = library.made("memory_desc_create_with_tag", len(shape), sizes(shape), FLOAT32, tag)
+def tagged(library: Library, shape: Sequence[int], tag: int, dtype: int = FLOAT32) -> Handle:
+    """A descriptor in the order of a format tag, or with `ANY` in whichever the library likes best."""
+    made = library.made("memory_desc_create_with_tag", len(shape), sizes(shape), dtype, tag)
     return Handle(library, "memory_desc", made)
 
 
-def strided(library: Library, shape: Sequence[int], strides: Sequence[int]) -> Handle:
-    """A descriptor of float32 with those strides, in elements."""
-    made = library.made("memory_desc_create_with_strides", len(shape), sizes(shape), FLOAT32, sizes(strides))
+def strided(library: Library, shape: Sequence[int], strides: Sequence[int], dtype: int = FLOAT32) -> Handle:
+    """A descriptor with those strides, in elements."""
+    made = library.made("memory_desc_create_with_strides", len(shape), sizes(shape), dtype, sizes(strides))
     return Handle(library, "memory_desc", made)
 
 
-def row_major(library: Library, shape: Sequence[int]) -> Handle:
-    """A descriptor of float32 without gaps, the last axis innermost."""
+def row_major(library: Library, shape: Sequence[int], dtype: int = FLOAT32) -> Handle:
+    """A descriptor without gaps, the last axis innermost."""
     strides, step = [], 1
     for n in reversed(shape):
         strides.append(step)
         step *= max(1, n)
-    return strided(library, shape, strides[::-1])
+    return strided(library, shape, strides[::-1], dtype)
 
 
 def nbytes(library: Library, description: Any) -> int:

@@ -21,6 +21,7 @@ from nnc_func.device.onednn.library import Library, present, threads
 SOURCE, WEIGHTS, RESULT = 1, 33, 17
 SOURCE_GRADIENT, WEIGHTS_GRADIENT, RESULT_GRADIENT = 129, 161, 145
 SECOND, SCRATCHPAD = 2, 80
+ZERO_POINT = 8192  # of what is taken off an argument's elements: and the argument's number
 AFTER = 32768  # of what is done after a primitive: as many times, counted from one, and the number of its operand
 TRAINING, INFERENCE = 64, 96  # ``dnnl_prop_kind_t``
 DIRECT = 1  # a convolution without Winograd's sums, whose errors are larger
@@ -230,7 +231,7 @@ def assemble(
     steps = _Steps(library)
     arguments: list[Argument] = []
     for array, (number, plain) in enumerate(given):
-        if number >= AFTER:  # it is read as it lies
+        if number >= ZERO_POINT:  # it is read as it lies
             arguments.append(Argument(number, plain, array))
             continue
         wanted = queried(library, description, number)
@@ -313,7 +314,7 @@ def images(shape: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
     return (n, c, h, w), (h * w * c, 1, w * c, c)
 
 
-def _kernel(shape: Sequence[int], groups: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def kernels(shape: Sequence[int], groups: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Extents in the library's order (groups, out, in, height, width), and strides; no groups where there is one."""
     h, w, i, o = shape
     extents, strides = (o // groups, i, h, w), (1, o, w * i * o, i * o)
@@ -339,7 +340,7 @@ def operands_after(
 def _forward(library: Library, of: Convolution, attribute: Handle) -> tuple[Handle, tuple[Any, ...]]:
     """The description of the forward convolution, and what all three are given of windows."""
     x, xs = images(of.images)
-    w, _ = _kernel(of.kernel, of.groups)
+    w, _ = kernels(of.kernel, of.groups)
     y, ys = images((of.images[0], *of.outputs, of.kernel[3]))
     windows = (
         sizes(of.stride), sizes([d - 1 for d in of.dilation]), sizes(of.before), sizes(of.after), attribute,
@@ -363,7 +364,7 @@ def _convolved(of: Convolution, kind: str, lasting: tuple[int, ...], after: tupl
     def make(library: Library) -> Primitive:
         shapes = {
             "x": images(of.images),
-            "w": _kernel(of.kernel, of.groups),
+            "w": kernels(of.kernel, of.groups),
             "y": images((of.images[0], *of.outputs, of.kernel[3])),
         }
         plain = {name: strided(library, *each) for name, each in shapes.items()}

@@ -17,9 +17,10 @@ from nnc_func.graph.rules.substituting import now
 FEW = 4  # convolutions, at least; and one for each relayout, which reads and writes all images
 HEAVY = 500  # FLOPs by a library's kernel, for which moving an element is worth its while, however few they are
 
-conv2d, relayout, concat = OPS["conv2d"], OPS["relayout"], OPS["concat"]
+conv2d, conv2d_integer = OPS["conv2d"], OPS["conv2d_integer"]
+relayout, concat = OPS["relayout"], OPS["concat"]
 reshape, permute_dims = OPS["reshape"], OPS["permute_dims"]
-CONVOLUTIONS = frozenset((conv2d, OPS["conv2d_input_gradient"]))  # the second one is a transposed one, too
+CONVOLUTIONS = frozenset((conv2d, conv2d_integer, OPS["conv2d_input_gradient"]))  # a transposed one, the last
 POOLS = frozenset((OPS["max_pool2d"], OPS["average_pool2d"]))
 READERS = frozenset([OPS[n] for n in ("mean", "sum", "max", "min")])  # read any order, and make little of much
 
@@ -95,21 +96,22 @@ class _Laying:
         """Whether the device has a kernel for images of which channels lie innermost."""
         if node.params["data_format"] != NCHW:
             return False
-        x, w = (a.aval for a in args)
-        kernel = self.builder.kernel(node.op, (x.having(layout=CHANNELS_INNERMOST), w), node.items)
+        x, *others = (a.aval for a in args)
+        kernel = self.builder.kernel(node.op, (x.having(layout=CHANNELS_INNERMOST), *others), node.items)
         if kernel is None or kernel.layouts is None:
             return False
         if node.args[0].aval.layout != CHANNELS_INNERMOST:
             self.convolutions += 1
             if kernel.library is not None:
-                self.flops += node.op.cost((x, w), node.avals, **node.params).flops
+                self.flops += node.op.cost((x, *others), node.avals, **node.params).flops
         return True
 
 
-@whole_graph(of=(conv2d,), numerics=ROUNDING)  # sums over windows are taken in another order there
+@whole_graph(of=(conv2d, conv2d_integer), numerics=ROUNDING)  # sums over windows are taken in another order there
 def lay_channels_innermost(roots: tuple[Value, ...], order: list[Node], builder: Any) -> Any:
     """Images of the format NCHW have channels innermost where convolutions are many, or heavy and a library's."""
-    convolutions = [n for n in builder.seen(order).of(conv2d) if n.params["data_format"] == NCHW]
+    seen = builder.seen(order)
+    convolutions = [n for op in (conv2d, conv2d_integer) for n in seen.of(op) if n.params["data_format"] == NCHW]
     if len(convolutions) < (1 if builder.has_libraries else FEW):
         return roots, 0
     laying = _Laying(builder)

@@ -13,19 +13,24 @@ from typing import Any
 
 import numpy as np
 
+from nnc_func.declaration import Items
 from nnc_func.facets.dtypes import kind_of
+from nnc_func.facets.layouts import CHANNELS_INNERMOST, NCHW
 from nnc_func.graph.leaves import CONSTANT
+from nnc_func.graph.node import Node, Value
 from nnc_func.graph.ops import CATALOGUE as OPS
 from nnc_func.graph.rules.conditions import Condition, of_dtypes, same_aval, that
 from nnc_func.graph.rules.pattern import Constant, Param, dtype_of, folded
-from nnc_func.graph.rules.rule import SIGNED_ZERO, Each, for_each, rewrite, rule
+from nnc_func.graph.rules.rule import SIGNED_ZERO, Each, for_each, rewrite, rule, whole_graph
 from nnc_func.op import Op
 
-conv2d, matmul, cast, clip, where, isnan = (
-    OPS[n] for n in ("conv2d", "matmul", "cast", "clip", "where", "isnan")
+conv2d, matmul, cast, clip, where, isnan, subtract = (
+    OPS[n] for n in ("conv2d", "matmul", "cast", "clip", "where", "isnan", "subtract")
 )  # fmt: skip
+full = OPS["full"]
+conv2d_integer, matmul_integer = OPS["conv2d_integer"], OPS["matmul_integer"]
 nearest = OPS["round"]
-FLOAT32 = np.dtype("float32")
+FLOAT32, INT32, INT8 = np.dtype("float32"), np.dtype("int32"), np.dtype("int8")
 WHOLE = 1 << 24  # float32 has all whole numbers up to this one
 
 # --- how large they are --------------------------------------------------------------------------------
@@ -38,7 +43,9 @@ def _is_byte(dtype: Any) -> bool:
 def _elements(value: Any) -> Any:
     """Those of a constant that is on the host, if they are integers; else None."""
     node = value.node
-    found = node.params["value"] if node.op is not CONSTANT else node.table.literals.get(node, node.data)
+    if node.op is not CONSTANT and node.op is not full:
+        return None
+    found = node.params["value"] if node.op is full else node.table.literals.get(node, node.data)
     if not isinstance(found, (np.ndarray, int, np.integer)) or np.asarray(found).dtype.kind not in "iu":
         return None
     return np.broadcast_to(np.asarray(found), value.shape)
@@ -73,7 +80,78 @@ def _bytes(q: Any, wide: Any) -> Condition:
     return of_dtypes(holds, (q, wide), f"{q} are bytes, and {wide} are wide integers")
 
 
-# --- products ------------------------------------------------------------------------------------------
+# --- products of bytes, as such --------------------------------------------------------------------------
+
+
+@whole_graph(of=(conv2d_integer, matmul_integer))
+def widen_integer_products(roots: tuple[Value, ...], order: list[Node], builder: Any) -> Any:
+    """Products of bytes are products of int32, where no library of the device multiplies bytes."""
+    seen, replaced = builder.seen(order), {}
+    for node in (n for op in (conv2d_integer, matmul_integer) for n in seen.of(op)):
+        builder.where = node.origin
+        found = _by_bytes(node, builder) if builder.has_libraries else _widened(node, builder)
+        if found is not node:
+            replaced[node] = found
+    return replaced, len(replaced)
+
+
+def _by_bytes(node: Node, builder: Any) -> Value:
+    """The node itself, or one with weights that are bytes, where a library has a kernel; else one of wider numbers."""
+    if _by_library(node.op, node.args, node.items, builder):
+        return node
+    return _of_more_channels(node, builder) or _widened(node, builder)
+
+
+def _widened(node: Node, builder: Any) -> Value:
+    x, w, zero = node.args
+    wide = {"dtype": INT32}
+    found = _elements(w)
+    weights = builder.apply(cast, (w,), wide) if found is None else builder.symbol.constant(found.astype(INT32))
+    less = builder.apply(subtract, tuple(builder.apply(cast, (each,), wide) for each in (x, zero)), {})
+    made: Value = builder.apply(conv2d if node.op is conv2d_integer else matmul, (less, weights), dict(node.params))
+    return made
+
+
+def _by_library(op: Op, args: tuple[Value, ...], items: Items, builder: Any) -> bool:
+    """Whether a library has a kernel for it, as its images lie or with channels innermost."""
+    x, *others = (a.aval for a in args)
+    laid = op is conv2d_integer and dict(items)["data_format"] == NCHW and x.layout is None
+    for first in (x, x.having(layout=CHANNELS_INNERMOST)) if laid else (x,):
+        kernel = builder.kernel(op, (first, *others), items)
+        if kernel is not None and kernel.library is not None:
+            return True
+    return False
+
+
+def _of_more_channels(node: Node, builder: Any) -> Value | None:
+    """The same with weights that are bytes: of those that are not, the rest is for the same channel once more.
+
+    Weights of uint8 less a zero point reach a little beyond int8 at one end, in few channels as a rule. None where they
+    are no sums of two bytes, or no library has a kernel for it.
+    """
+    (x, w, zero), op = node.args, node.op
+    found = _elements(w)
+    if found is None or w.dtype == INT8 or node.params.get("groups", 1) != 1:
+        return None
+    at = 2 if op is conv2d_integer else 0
+    near = found.clip(-128, 127)
+    rest = found - near
+    again = np.flatnonzero(rest.any(axis=tuple(i for i in range(found.ndim) if i != at)))
+    if not -128 <= rest.min(initial=0) <= rest.max(initial=0) <= 127:
+        return None
+    axis = 1 if node.params.get("data_format") == NCHW else len(x.shape) - 1
+    given, whole = [x], tuple((0, n, 1) for n in x.shape)
+    for channel in map(int, again):
+        cut = [(channel, channel + 1, 1) if i == axis else bounds for i, bounds in enumerate(whole)]
+        names = ("starts", "stops", "steps")
+        given.append(builder.apply(OPS["slice"], (x,), dict(zip(names, zip(*cut, strict=True), strict=True))))
+    more = builder.apply(OPS["concat"], tuple(given), {"axis": axis}) if len(given) > 1 else x
+    weights = builder.symbol.constant(np.concatenate([near, rest.take(again, at)], at).astype(INT8))
+    args = (more, weights, zero)
+    return builder.apply(op, args, dict(node.params)) if _by_library(op, args, node.items, builder) else None
+
+
+# --- products as floats --------------------------------------------------------------------------------
 
 
 def _products(op: Op) -> Iterator[tuple[Each, None]]:

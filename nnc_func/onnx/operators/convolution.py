@@ -21,7 +21,7 @@ from nnc_func.onnx.operators.windows import (
 )
 from nnc_func.onnx.table import onnx_operator
 
-INT32 = np.dtype("int32")
+INT8, INT16, INT32 = map(np.dtype, ("int8", "int16", "int32"))
 
 # --- convolution -----------------------------------------------------------------------------------------
 
@@ -35,9 +35,9 @@ def per_channel(o: Context, values: Tensor, rank: int, axis: int = 1) -> Tensor:
 
 def convolved(
     o: Context, x: Tensor, w: Tensor, *, auto_pad: str = "NOTSET", dilations: Ints | None = None, group: int = 1,
-    kernel_shape: Ints | None = None, pads: Ints | None = None, strides: Ints | None = None,
+    kernel_shape: Ints | None = None, pads: Ints | None = None, strides: Ints | None = None, zero: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    """`Conv` without a bias, with ONNX's attributes."""
+    """`Conv` without a bias, with ONNX's attributes; of bytes less a `zero`, an integer one of images."""
     axes = spatial(x.shape, "Conv")
     if len(w.shape) != axes + 2:
         raise ShapeError(f"a kernel of rank {axes + 2}, (out, in // groups, …), fits {x.shape}; given {w.shape}")
@@ -47,8 +47,9 @@ def convolved(
     stride, dilation = strides or (1,) * axes, dilations or (1,) * axes
     padding = amounts_of(x.shape[2:], window, stride, dilation, auto_pad, pads)
     kernel = transposed(o, w, (*range(2, axes + 2), 1, 0))
-    return getattr(o, f"conv{axes}d")(
-        x, kernel, stride=tuple(stride), padding=padding, dilation=tuple(dilation), groups=group,
+    name, beside = (f"conv{axes}d", ()) if zero is None else ("conv2d_integer", (zero,))
+    return getattr(o, name)(
+        x, kernel, *beside, stride=tuple(stride), padding=padding, dilation=tuple(dilation), groups=group,
         data_format=channels_first(axes),
     )  # fmt: skip
 
@@ -85,10 +86,40 @@ def conv_integer(
     pads: Ints | None = None, strides: Ints | None = None,
 ) -> Tensor:  # fmt: skip
     """Convolution of bytes in int32, less their zero points."""
-    return convolved(
-        o, without_zero(o, x, x_zero, INT32, 1), without_zero(o, w, w_zero, INT32, 0), auto_pad=auto_pad,
-        dilations=dilations, group=group, kernel_shape=kernel_shape, pads=pads, strides=strides,
+    return convolved_integers(
+        o, x, w, x_zero, w_zero, auto_pad=auto_pad, dilations=dilations, group=group, kernel_shape=kernel_shape,
+        pads=pads, strides=strides,
     )  # fmt: skip
+
+
+def convolved_integers(
+    o: Context, x: Tensor, w: Tensor, x_zero: Tensor | None, w_zero: Tensor | None, **params: Any
+) -> Tensor:
+    """A convolution of bytes less their zero points, in int32: of images by constant bytes, as such."""
+    weights, zero = without_zero(o, w, w_zero, INT32, 0), single_zero(o, x, x_zero)
+    small = as_small(weights)
+    if small is None or zero is None or len(x.shape) != 4:
+        return convolved(o, without_zero(o, x, x_zero, INT32, 1), weights, **params)
+    return convolved(o, x, small, zero=zero, **params)
+
+
+def single_zero(o: Context, x: Tensor, zero: Tensor | None) -> Tensor | None:
+    """The zero point of all of a tensor of bytes, of its dtype; None where there are several, or it has no bytes."""
+    if x.dtype not in (np.uint8, np.int8):
+        return None
+    if zero is None:
+        return o.scalar(0, x)
+    return o.reshape(zero, shape=()) if all(known(n) and n == 1 for n in zero.shape) else None
+
+
+def as_small(w: Tensor) -> Tensor | None:
+    """Constant whole numbers in int8 or, a little larger ones, in int16."""
+    found = constant_array(w)
+    if found is None:
+        return None
+    low, high = found.min(initial=0), found.max(initial=0)
+    fitting = next((each for each in (INT8, INT16) if np.iinfo(each).min <= low <= high <= np.iinfo(each).max), None)
+    return None if fitting is None else w.stack.asarray(found.astype(fitting))
 
 
 def without_zero(o: Context, x: Tensor, zero: Tensor | None, dtype: Any, axis: int) -> Tensor:

@@ -10,7 +10,13 @@ from nnc_func.facets.dtypes import kind_of
 from nnc_func.facets.shapes import normalise_axis
 from nnc_func.graph.ops.families import Tensor
 from nnc_func.onnx.context import Context
-from nnc_func.onnx.operators.convolution import convolved, per_channel, without_zero
+from nnc_func.onnx.operators.convolution import (
+    as_small,
+    convolved_integers,
+    per_channel,
+    single_zero,
+    without_zero,
+)
 from nnc_func.onnx.operators.windows import Ints
 from nnc_func.onnx.table import onnx_operator
 from nnc_func.onnx.types import dtype_of
@@ -89,6 +95,11 @@ def _rows(o: Context, values: Tensor, rank: int) -> Tensor:
 
 def _product(o: Context, a: Tensor, b: Tensor, a_zero: Tensor | None, b_zero: Tensor | None) -> Tensor:
     """The product of matrices less their zero points, in int32."""
+    zero = single_zero(o, a, a_zero)
+    if zero is not None and len(b.shape) == 2 and len(a.shape) > 1 and (b_zero is None or len(b_zero.shape) < 2):
+        right = as_small(without_zero(o, b, b_zero, INT32, 1))
+        if right is not None:
+            return o.matmul_integer(a, right, zero)
     left = o.cast(a, dtype=INT32)
     if a_zero is not None:
         left = o.subtract(left, o.cast(_rows(o, a_zero, len(a.shape)), dtype=INT32))
@@ -126,9 +137,9 @@ def qlinear_conv(
     strides: Ints | None = None,
 ) -> Tensor:  # fmt: skip
     """Convolution of quantised tensors, quantised; the bias is int32, of the scale of the products."""
-    y = convolved(
-        o, without_zero(o, x, x_zero, INT32, 1), without_zero(o, w, w_zero, INT32, 0), auto_pad=auto_pad,
-        dilations=dilations, group=group, kernel_shape=kernel_shape, pads=pads, strides=strides,
+    y = convolved_integers(
+        o, x, w, x_zero, w_zero, auto_pad=auto_pad, dilations=dilations, group=group, kernel_shape=kernel_shape,
+        pads=pads, strides=strides,
     )  # fmt: skip
     rank = len(x.shape)
     y = y if b is None else o.add(y, per_channel(o, b, rank))
