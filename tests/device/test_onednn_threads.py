@@ -13,8 +13,10 @@ import pytest
 from attrs import evolve
 
 import nnc_func as nnc
+from nnc_func.device.onednn import primitives
 from nnc_func.device.onednn.bound import bound
 from nnc_func.device.onednn.elementwise import Chain, chain
+from nnc_func.device.onednn.handles import row_major
 from nnc_func.device.onednn.library import present, switches, threads
 from nnc_func.device.onednn.primitives import After, Convolution, Primitive, convolution
 from nnc_func.device.onednn.reorders import reorder
@@ -130,3 +132,29 @@ def test_programs_and_calls_leave_it(kind: str) -> None:
     wanted = np.einsum("nchw,co->nohw", a, some(1, 1, 8, 8)[0, 0]) + 1
     np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
     assert threads(present()) == COUNT
+
+
+def test_an_interrupt_while_one_is_made_puts_it_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It comes when the call has returned that sets the number: met from outside, once in 920 interrupts."""
+    ask, limit = switches(present().path) or (None, None)
+
+    def interrupted(number: int) -> None:
+        limit(number)
+        if number == 1:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(primitives, "switches", lambda path: (ask, interrupted))
+    with pytest.raises(KeyboardInterrupt):
+        primitives.for_threads(1, lambda library: added())
+    assert threads(present()) == COUNT
+
+
+def test_no_function_of_python_runs_while_objects_are_handed_over() -> None:
+    """An interrupt within one would come out as an error of ctypes, which no one expects who catches interrupts."""
+    library, seen = present(), list[str]()
+    description = row_major(library, (2, 3))
+    size = library.functions.dnnl_memory_desc_get_size
+    sys.setprofile(lambda frame, event, _: seen.append(event))
+    size(description)
+    sys.setprofile(None)
+    assert "call" not in seen

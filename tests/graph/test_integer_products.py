@@ -16,7 +16,7 @@ from nnc_func.device.onednn.integer import is_exact
 from nnc_func.device.onednn.library import present
 from nnc_func.errors import DTypeError, ShapeError
 
-EAGER = nnc.eager()
+EAGER, LIBRARY = nnc.eager(), nnc.eager(nnc.CPU())
 STACKS = (nnc.lazy(), nnc.lazy(nnc.CPU()))
 BYTES = is_exact(present())
 WINDOWS = st.fixed_dictionaries({
@@ -50,6 +50,7 @@ def all_agree(function: Callable[..., Any], *arrays: Any) -> list[Any]:
     """Programs with the second operand constant, and given; one array, or each of the others, is an input."""
     x, w, z = arrays
     wanted = function(EAGER, x, w, z).numpy()
+    np.testing.assert_array_equal(function(LIBRARY, x, w, z).numpy(), wanted)
     programs = []
     for stack in STACKS:
         for is_constant in (True, False):
@@ -79,7 +80,8 @@ def test_convolutions(kind: str, extents: Any, windows: Any, wide: int, data: An
 
 @given(st.sampled_from(["uint8", "int8"]), st.lists(st.integers(1, 5), max_size=2), st.data())
 def test_matrix_products(kind: str, batch: list[int], data: Any) -> None:
-    rows, inner, columns = (data.draw(st.sampled_from([1, 2, 3, 16, 33])) for _ in range(3))
+    rows, columns = (data.draw(st.sampled_from([1, 2, 3, 16, 33])) for _ in range(2))
+    inner = data.draw(st.sampled_from([1, 2, 3, 16, 33, 514, 515, 1200]))
     seed, wide = data.draw(st.integers(0, 99)), data.draw(st.integers(0, min(inner, 20)))
     all_agree(
         lambda stack, x, w, z: stack.ops.matmul_integer(x, w, z),
@@ -102,11 +104,25 @@ def test_who_multiplies(wide: int, more: int | None) -> None:
     assert found.args[1].shape == (3, 3, 16 + more, 8)
 
 
-def test_sums_wrap_around() -> None:
-    """As those of int32 do: 70,000 products of the largest bytes are more than that has."""
-    x, w = np.full((1, 70_000), 255, "uint8"), np.full((70_000, 1), -128, "int8")
-    all_agree(lambda stack, x, w, z: stack.ops.matmul_integer(x, w, z), x, w, np.uint8(0))
-    assert EAGER.ops.matmul_integer(x, w, np.uint8(0)).numpy() == np.int32(-255 * 128 * 70_000 + (1 << 32))
+@pytest.mark.parametrize(("inner", "value"), [(519, 127), (600, 127), (600, 60), (70_000, -128)])
+def test_large_sums_are_not_rounded_and_wrap_around(inner: int, value: int) -> None:
+    """The library rounds sums to float32 that are larger than its whole numbers, where it takes something off them."""
+    x, w = np.full((2, inner), 255, "uint8"), np.full((inner, 3), value, "int8")
+    x[0, 0] -= 1
+    w[0] -= value > 0
+    programs = all_agree(lambda stack, x, w, z: stack.ops.matmul_integer(x, w, z), x, w, np.uint8(0))
+    wanted = (x.astype("int64") @ w.astype("int64")).astype("int32")
+    for stack in (EAGER, LIBRARY):
+        np.testing.assert_array_equal(stack.ops.matmul_integer(x, w, np.uint8(0)).numpy(), wanted)
+    names = {i.op.name for i in programs[2].plan.instructions}
+    assert ("matmul_integer" in names) == (BYTES and value == 60)  # where the weights say that sums are small
+
+
+def test_large_sums_of_windows() -> None:
+    x, w = np.full((1, 4, 4, 66), 255, "uint8"), np.full((4, 4, 66, 2), 127, "int8")
+    w[0, 0, 0] = 128 - 255  # and so an odd sum
+    all_agree(lambda stack, x, w, z: stack.ops.conv2d_integer(x, w, z), x, w, np.uint8(0))
+    all_agree(lambda stack, x, w, z: stack.ops.conv2d_integer(x, w, z), x, w.astype("int16") + 1, np.uint8(3))
 
 
 @pytest.mark.parametrize(("operands", "error", "said"), [

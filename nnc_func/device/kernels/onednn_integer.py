@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from nnc_func.device.onednn.primitives import Primitive
 
 BYTES, INT8, INT32 = frozenset(map(np.dtype, ("uint8", "int8"))), np.dtype("int8"), np.dtype("int32")
+FEW = (1 << 24) // (255 * 128)  # products of bytes, of which every sum is a whole number that a float32 has
 EXACT = ("vnni", "amx")  # in the names of what multiplies bytes without saturating sums of pairs
 ZERO = 2  # the operand that is taken off the elements of the first one
 
@@ -39,12 +40,15 @@ def _is_exact() -> bool:
     return is_exact(present())
 
 
-def _takes(of: Callable[..., Primitive], avals: Sequence[Any], **params: Any) -> bool:
-    """Whether the library has code for these, exact on this processor: extents are known, and none is empty."""
+def _takes(of: Callable[..., Primitive], avals: Sequence[Any], *, small_sums: bool, **params: Any) -> bool:
+    """Whether the library has code for these, exact on this processor: extents are known, and none is empty.
+
+    It rounds sums to float32 on their way to int32 wherever it takes something off them.
+    """
     x, w, _ = avals[:3]
     fits = x.dtype in BYTES and w.dtype == INT8
     sized = all(isinstance(n, int) and n for a in avals for n in a.shape)
-    if not fits or not sized or not _is_exact():
+    if not fits or not sized or not _is_exact() or not (small_sums or math.prod(w.shape[:-1]) <= FEW):
         return False
     padding = params.get("padding", "VALID")
     inward = not isinstance(padding, str) and any(n < 0 for both in padding for n in both)
@@ -52,8 +56,9 @@ def _takes(of: Callable[..., Primitive], avals: Sequence[Any], **params: Any) ->
 
 
 def _bound(
-    of: Callable[..., Primitive], is_laid: bool, avals: Sequence[Any], *, shares: bool = False, **params: Any
-) -> Callable[..., Run]:
+    of: Callable[..., Primitive], is_laid: bool, avals: Sequence[Any], *, small_sums: bool, shares: bool = False,
+    **params: Any,
+) -> Callable[..., Run]:  # fmt: skip
     from nnc_func.device.onednn.bound import bound
 
     primitive = of(avals, **params)
@@ -77,7 +82,7 @@ def _with_number(run: Run) -> Run:
     return around(run)  # type: ignore[no-any-return]
 
 
-def _scratch(of: Callable[..., Primitive], avals: Sequence[Any], **params: Any) -> Scratch:
+def _scratch(of: Callable[..., Primitive], avals: Sequence[Any], *, small_sums: bool, **params: Any) -> Scratch:
     return pad(of(avals, **params))
 
 
@@ -118,11 +123,11 @@ def convolution_kernels(result: Callable[..., Any]) -> tuple[Kernel, ...]:
     Images lie with channels innermost, or, in the format NCHW, channel by channel: these are put into order before it.
     """
 
-    def empty(x: Any, w: Any, zero: Any, *, data_format: str, **params: Any) -> Any:
+    def empty(x: Any, w: Any, zero: Any, *, data_format: str, small_sums: bool, **params: Any) -> Any:
         shape = result(x.shape, w.shape, data_format=data_format, **params)
         return result_array(shape, INT32, data_format)
 
-    def empty_by_channel(x: Any, w: Any, zero: Any, **params: Any) -> Any:
+    def empty_by_channel(x: Any, w: Any, zero: Any, *, small_sums: bool, **params: Any) -> Any:
         return np.empty(result(x.shape, w.shape, **params), INT32)
 
     return (
@@ -146,7 +151,7 @@ def _product(avals: Sequence[Any], *, lasting: tuple[int, ...] = ()) -> Primitiv
 def product_kernels() -> tuple[Kernel, ...]:
     """Of a matrix product of bytes."""
 
-    def empty(x: Any, w: Any, zero: Any) -> Any:
+    def empty(x: Any, w: Any, zero: Any, *, small_sums: bool) -> Any:
         return np.empty((*x.shape[:-1], w.shape[-1]), INT32)
 
     return _kernels("", _product, False, empty)

@@ -29,16 +29,13 @@ class Handle:
         As in the name of the function that frees it: ``dnnl_kind_destroy``.
     """
 
-    __slots__ = ("__weakref__", "pointer")
+    __slots__ = ("__weakref__", "_as_parameter_", "pointer")
 
     def __init__(self, library: Library, kind: str, pointer: ctypes.c_void_p) -> None:
         self.pointer = pointer
+        self._as_parameter_ = pointer  # what ctypes passes: a property's interrupt would be an error of the argument
         free = getattr(library.functions, f"dnnl_{kind}_destroy")
         weakref.finalize(self, free, pointer).atexit = False  # the process takes all with it
-
-    @property
-    def _as_parameter_(self) -> ctypes.c_void_p:
-        return self.pointer
 
 
 def sizes(numbers: Sequence[int]) -> Any:

@@ -16,7 +16,7 @@ from typing import Any
 from attrs import evolve, frozen
 
 from nnc_func.device.onednn.handles import ANY, Handle, attributes, nbytes, row_major, same, sizes, strided, tagged
-from nnc_func.device.onednn.library import Library, present, threads
+from nnc_func.device.onednn.library import Library, present, switches, threads
 
 SOURCE, WEIGHTS, RESULT = 1, 33, 17
 SOURCE_GRADIENT, WEIGHTS_GRADIENT, RESULT_GRADIENT = 129, 161, 145
@@ -249,15 +249,14 @@ def assemble(
 def for_threads(flops: int, make: Callable[[Library], Primitive]) -> Primitive:
     """Make a primitive for all threads, or for one where there is little to do."""
     library = present()
-    limit = getattr(library.functions, "omp_set_num_threads", None)
-    count = threads(library)
-    if limit is None or count == 1 or flops >= SMALL:
+    count, pair = threads(library), switches(library.path)
+    if pair is None or count == 1 or flops >= SMALL:
         return make(library)
-    limit(1)
     try:
+        pair[1](1)
         return evolve(make(library), is_alone=True)
     finally:
-        limit(count)
+        pair[1](count)
 
 
 # --- convolutions ------------------------------------------------------------------------------------------

@@ -22,7 +22,9 @@ def _less(g: Any, x: Any, zero: Any) -> Any:
     return g.subtract(g.cast(x, dtype=INT32), g.cast(zero, dtype=INT32))
 
 
-def conv2d_integer(g: Any, x: Any, w: Any, zero: Any, *, groups: int, data_format: str, **params: Any) -> Any:
+def conv2d_integer(
+    g: Any, x: Any, w: Any, zero: Any, *, groups: int, data_format: str, small_sums: bool, **params: Any
+) -> Any:
     """ConvInteger, the kernel's output channels brought to the front; by wider weights, one of float64."""
     if _is_empty(x, w):
         return g.full(shape=g.result.shape, value=0, dtype=g.result.dtype)
@@ -37,7 +39,7 @@ def conv2d_integer(g: Any, x: Any, w: Any, zero: Any, *, groups: int, data_forma
     return as_given(g, found, data_format)
 
 
-def matmul_integer(g: Any, x: Any, w: Any, zero: Any) -> Any:
+def matmul_integer(g: Any, x: Any, w: Any, zero: Any, *, small_sums: bool) -> Any:
     """MatMulInteger; an empty sum is zero; by wider weights, a product of int32."""
     if _is_empty(x, w):
         return g.full(shape=g.result.shape, value=0, dtype=g.result.dtype)

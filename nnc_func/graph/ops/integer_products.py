@@ -48,12 +48,12 @@ def _one_number(zero: ShapeT) -> None:
 # --- convolutions ------------------------------------------------------------------------------------------
 
 
-def _convolved(x: ShapeT, w: ShapeT, zero: ShapeT, **params: Any) -> ShapeT:
+def _convolved(x: ShapeT, w: ShapeT, zero: ShapeT, *, small_sums: bool, **params: Any) -> ShapeT:
     _one_number(zero)
     return convolved(x, w, **params)
 
 
-def _conv(xp: Any, x: Any, w: Any, zero: Any, **params: Any) -> Any:
+def _conv(xp: Any, x: Any, w: Any, zero: Any, *, small_sums: bool, **params: Any) -> Any:
     wide = xp.astype(x, xp.int32) - xp.astype(zero, xp.int32)
     return CONV2D[-1].compute(xp, wide, xp.astype(w, xp.int32), **params)  # type: ignore[misc]
 
@@ -86,32 +86,35 @@ _IMAGES: tuple[tuple[ShapeT, ShapeT, dict[str, Any]], ...] = (
 )  # fmt: skip
 def conv2d_integer(
     x: Tensor, w: Tensor, zero: Tensor, /, *, stride: Nested = (1, 1), padding: Nested = "VALID",
-    dilation: Nested = (1, 1), groups: int = 1, data_format: str = "NHWC",
+    dilation: Nested = (1, 1), groups: int = 1, data_format: str = "NHWC", small_sums: bool = False,
 ) -> Tensor:  # fmt: skip
     """``conv2d(x - zero, w)`` of bytes in int32, which wraps around.
 
     Shapes and parameters are those of `conv2d`; `x` is of uint8 or int8, `w` of int8, or of int16 where it has
     been moved by a zero point of its own, and `zero`, of shape ``()``, has the dtype of `x`: elements of that value
     stand around the images. Source: ConvInteger of the ONNX standard.
+
+    `small_sums` says that 255 times the magnitudes of the weights of no output are more than 2**24 together. Whoever
+    knows the weights may say so: a library may then compute sums of more than 514 products. It changes no result.
     """
 
 
 # --- matrix products ---------------------------------------------------------------------------------------
 
 
-def _multiplied(x: ShapeT, w: ShapeT, zero: ShapeT) -> ShapeT:
+def _multiplied(x: ShapeT, w: ShapeT, zero: ShapeT, *, small_sums: bool) -> ShapeT:
     _one_number(zero)
     if len(x) < 2 or len(w) != 2 or not same_extent(x[-1], w[0]):
         raise ShapeError(f"matmul_integer wants (..., rows, inner) and (inner, columns), given {x} and {w}")
     return (*x[:-1], w[1])
 
 
-def _matmul(xp: Any, x: Any, w: Any, zero: Any) -> Any:
+def _matmul(xp: Any, x: Any, w: Any, zero: Any, *, small_sums: bool) -> Any:
     wide = xp.astype(x, xp.int32) - xp.astype(zero, xp.int32)
     return MATMUL[-1].compute(xp, wide, xp.astype(w, xp.int32), transpose_a=False, transpose_b=False)  # type: ignore[misc]
 
 
-def _matmul_cost(args: tuple[Any, ...], results: tuple[Any, ...]) -> Cost:
+def _matmul_cost(args: tuple[Any, ...], results: tuple[Any, ...], **_: Any) -> Cost:
     return Cost(2 * product(args[0].shape) * args[1].shape[1], threaded=True)
 
 
@@ -124,10 +127,10 @@ def _matmul_cost(args: tuple[Any, ...], results: tuple[Any, ...]) -> Cost:
         for dtype, weights in DTYPES
     )),
 )  # fmt: skip
-def matmul_integer(x: Tensor, w: Tensor, zero: Tensor, /) -> Tensor:
+def matmul_integer(x: Tensor, w: Tensor, zero: Tensor, /, *, small_sums: bool = False) -> Tensor:
     """``(x - zero) @ w`` of bytes in int32, which wraps around.
 
     Shapes: `x` ``(..., rows, inner)``, `w` ``(inner, columns)``, `zero` ``()``. `x` and `zero` are both of uint8 or
-    both of int8, `w` is of int8, or of int16 where it has been moved by a zero point of its own. Source: MatMulInteger
-    of the ONNX standard.
+    both of int8, `w` is of int8, or of int16 where it has been moved by a zero point of its own. `small_sums` is
+    that of `conv2d_integer`. Source: MatMulInteger of the ONNX standard.
     """

@@ -70,7 +70,8 @@ def _sums_fit(product: Any, w: Any, largest: int | None) -> bool:
     weights = _elements(w)
     if weights is None or largest is None or weights.ndim < 2:
         return False
-    axes = (0, 1, 2) if product.node.op is conv2d else -1 if product.node.params["transpose_b"] else -2
+    is_image, transposed = product.node.op in (conv2d, conv2d_integer), product.node.params.get("transpose_b", False)
+    axes = (0, 1, 2) if is_image else -1 if transposed else -2
     sums = np.abs(weights.astype(float)).sum(axis=axes)
     return bool(largest * sums.max(initial=0) <= WHOLE and largest <= WHOLE)
 
@@ -99,7 +100,11 @@ def _by_bytes(node: Node, builder: Any) -> Value:
     """The node itself, or one with weights that are bytes, where a library has a kernel; else one of wider numbers."""
     if _by_library(node.op, node.args, node.items, builder):
         return node
-    return _of_more_channels(node, builder) or _widened(node, builder)
+    for known in ({}, {"small_sums": True}) if _sums_fit(node, node.args[1], 255) else ({},):
+        found = _of_bytes(node, {**node.params, **known}, builder)
+        if found is not None:
+            return found
+    return _widened(node, builder)
 
 
 def _widened(node: Node, builder: Any) -> Value:
@@ -108,7 +113,8 @@ def _widened(node: Node, builder: Any) -> Value:
     found = _elements(w)
     weights = builder.apply(cast, (w,), wide) if found is None else builder.symbol.constant(found.astype(INT32))
     less = builder.apply(subtract, tuple(builder.apply(cast, (each,), wide) for each in (x, zero)), {})
-    made: Value = builder.apply(conv2d if node.op is conv2d_integer else matmul, (less, weights), dict(node.params))
+    params = {name: value for name, value in node.params.items() if name != "small_sums"}
+    made: Value = builder.apply(conv2d if node.op is conv2d_integer else matmul, (less, weights), params)
     return made
 
 
@@ -123,7 +129,7 @@ def _by_library(op: Op, args: tuple[Value, ...], items: Items, builder: Any) -> 
     return False
 
 
-def _of_more_channels(node: Node, builder: Any) -> Value | None:
+def _of_bytes(node: Node, params: dict[str, Any], builder: Any) -> Value | None:
     """The same with weights that are bytes: of those that are not, the rest is for the same channel once more.
 
     Weights of uint8 less a zero point reach a little beyond int8 at one end, in few channels as a rule. None where they
@@ -131,13 +137,13 @@ def _of_more_channels(node: Node, builder: Any) -> Value | None:
     """
     (x, w, zero), op = node.args, node.op
     found = _elements(w)
-    if found is None or w.dtype == INT8 or node.params.get("groups", 1) != 1:
+    if found is None:
         return None
     at = 2 if op is conv2d_integer else 0
     near = found.clip(-128, 127)
     rest = found - near
     again = np.flatnonzero(rest.any(axis=tuple(i for i in range(found.ndim) if i != at)))
-    if not -128 <= rest.min(initial=0) <= rest.max(initial=0) <= 127:
+    if (len(again) and params.get("groups", 1) != 1) or not -128 <= rest.min(initial=0) <= rest.max(initial=0) <= 127:
         return None
     axis = 1 if node.params.get("data_format") == NCHW else len(x.shape) - 1
     given, whole = [x], tuple((0, n, 1) for n in x.shape)
@@ -148,7 +154,7 @@ def _of_more_channels(node: Node, builder: Any) -> Value | None:
     more = builder.apply(OPS["concat"], tuple(given), {"axis": axis}) if len(given) > 1 else x
     weights = builder.symbol.constant(np.concatenate([near, rest.take(again, at)], at).astype(INT8))
     args = (more, weights, zero)
-    return builder.apply(op, args, dict(node.params)) if _by_library(op, args, node.items, builder) else None
+    return builder.apply(op, args, params) if _by_library(op, args, op.canonical(params), builder) else None
 
 
 # --- products as floats --------------------------------------------------------------------------------

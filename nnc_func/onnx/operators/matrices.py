@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,14 +12,19 @@ from nnc_func.facets.dtypes import kind_of
 from nnc_func.onnx.table import onnx_operator
 
 
-@onnx_operator("MatMul", since=(1, 9, 13))
-def matmul(o: Any, a: Any, b: Any) -> Any:
-    """As NumPy's: a vector is a row on the left and a column on the right."""
+def as_matrices(o: Any, a: Any, b: Any, product: Callable[[Any, Any], Any]) -> Any:
+    """A product as NumPy's: a vector is a row on the left and a column on the right."""
     row, column = len(a.shape) == 1, len(b.shape) == 1
-    found = o.matmul(o.expand_dims(a, axis=0) if row else a, o.expand_dims(b, axis=1) if column else b)
+    found = product(o.expand_dims(a, axis=0) if row else a, o.expand_dims(b, axis=1) if column else b)
     if column:
         found = o.squeeze(found, axis=-1)
     return o.squeeze(found, axis=-1 if column else -2) if row else found
+
+
+@onnx_operator("MatMul", since=(1, 9, 13))
+def matmul(o: Any, a: Any, b: Any) -> Any:
+    """As NumPy's: a vector is a row on the left and a column on the right."""
+    return as_matrices(o, a, b, o.matmul)
 
 
 @onnx_operator("Gemm", since=(7, 9, 11, 13))

@@ -17,6 +17,7 @@ from nnc_func.onnx.operators.convolution import (
     single_zero,
     without_zero,
 )
+from nnc_func.onnx.operators.matrices import as_matrices
 from nnc_func.onnx.operators.windows import Ints
 from nnc_func.onnx.table import onnx_operator
 from nnc_func.onnx.types import dtype_of
@@ -94,7 +95,9 @@ def _rows(o: Context, values: Tensor, rank: int) -> Tensor:
 
 
 def _product(o: Context, a: Tensor, b: Tensor, a_zero: Tensor | None, b_zero: Tensor | None) -> Tensor:
-    """The product of matrices less their zero points, in int32."""
+    """The product of matrices less their zero points, in int32; a vector is a row on the left, and a column else."""
+    if 1 in (len(a.shape), len(b.shape)):
+        return as_matrices(o, a, b, lambda left, right: _product(o, left, right, a_zero, b_zero))
     zero = single_zero(o, a, a_zero)
     if zero is not None and len(b.shape) == 2 and len(a.shape) > 1 and (b_zero is None or len(b_zero.shape) < 2):
         right = as_small(without_zero(o, b, b_zero, INT32, 1))
