@@ -193,10 +193,9 @@ def _elementwise(do: Do) -> Any:
 
 
 def _bytes(do: Do) -> Any:
-    given = x, w, z = _inputs(do, (2, 3), (3, 2), ())
-    return given, [
-        do("matmul_integer", *(do("cast", a, dtype=d) for a, d in ((x, "uint8"), (w, "int8"), (z, "uint8"))))
-    ]
+    given = x, z = _inputs(do, (2, 3), ())
+    w = do("full", shape=(3, 2), value=2, dtype="int8")
+    return given, [do("matmul_integer", do("cast", x, dtype="uint8"), w, do("cast", z, dtype="uint8"))]
 
 
 WRITTEN: dict[str, Callable[[Any], Any]] = {

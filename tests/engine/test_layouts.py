@@ -148,7 +148,7 @@ def test_kernels_of_images_state_their_layouts_and_the_plan_names_the_chosen(
 def test_every_fast_kernel_of_images_states_layouts() -> None:
     others = "relayout", "conv2d_blockwise"  # of the latter the number of operands varies: `accepts` asks for layouts
     images = [op for op in LAZY.type.ops.values() if "data_format" in op.params and op.name not in others]
-    assert len(images) == 8
+    assert len(images) == 9
     for op in images:
         assert op.kernels[-1].layouts is None, "the reference kernel takes any"
         assert all(k.layouts for k in op.kernels[:-1]), op

@@ -114,8 +114,8 @@ def test_large_sums_are_not_rounded_and_wrap_around(inner: int, value: int) -> N
     wanted = (x.astype("int64") @ w.astype("int64")).astype("int32")
     for stack in (EAGER, LIBRARY):
         np.testing.assert_array_equal(stack.ops.matmul_integer(x, w, np.uint8(0)).numpy(), wanted)
-    names = {i.op.name for i in programs[2].plan.instructions}
-    assert ("matmul_integer" in names) == (BYTES and value == 60)  # where the weights say that sums are small
+    kernels = {i.kernel for i in programs[2].plan.instructions if i.op.name == "matmul_integer"}
+    assert (onednn_integer.PACKED in kernels) == (BYTES and value == 60)  # where the weights say that sums are small
 
 
 def test_large_sums_of_windows() -> None:

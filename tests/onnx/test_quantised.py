@@ -39,8 +39,8 @@ def operators(program: Any) -> set[tuple[str, str]]:
 
 
 def multiplied(on: str, name: str, given: str, otherwise: str) -> set[tuple[str, str]]:
-    """The operators of a product of bytes on a stack: of these where their sums are small, or of other numbers."""
-    is_one = BYTES and on != "numpy" and otherwise == "float32"
+    """The operators of a product of bytes on a stack: of these, or of floats where these hold its sums."""
+    is_one = otherwise != "float32" or (BYTES and on != "numpy")
     return {(f"{name}_integer", given)} if is_one else {(name, otherwise)}
 
 

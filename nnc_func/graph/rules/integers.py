@@ -86,7 +86,7 @@ def _bytes(q: Any, wide: Any) -> Condition:
 
 @whole_graph(of=(conv2d_integer, matmul_integer))
 def widen_integer_products(roots: tuple[Value, ...], order: list[Node], builder: Any) -> Any:
-    """Products of bytes are products of int32, where no library of the device multiplies bytes."""
+    """Products of bytes are of int32, and so of floats, where these hold the sums and no library multiplies bytes."""
     seen, replaced = builder.seen(order), {}
     for node in (n for op in (conv2d_integer, matmul_integer) for n in seen.of(op)):
         builder.where = node.origin
@@ -108,10 +108,12 @@ def _by_bytes(node: Node, builder: Any) -> Value:
 
 
 def _widened(node: Node, builder: Any) -> Value:
+    """Of int32, which another rule makes a product of floats; the node itself where these do not hold the sums."""
     x, w, zero = node.args
-    wide = {"dtype": INT32}
-    found = _elements(w)
-    weights = builder.apply(cast, (w,), wide) if found is None else builder.symbol.constant(found.astype(INT32))
+    wide, found = {"dtype": INT32}, _elements(w)
+    if found is None or not _sums_fit(node, w, 255):
+        return node
+    weights = builder.symbol.constant(found.astype(INT32))
     less = builder.apply(subtract, tuple(builder.apply(cast, (each,), wide) for each in (x, zero)), {})
     params = {name: value for name, value in node.params.items() if name != "small_sums"}
     made: Value = builder.apply(conv2d if node.op is conv2d_integer else matmul, (less, weights), params)
