@@ -24,7 +24,7 @@ from nnc_func.facets.kernels import Kernel
 from nnc_func.facets.layouts import CHANNELS_INNERMOST, NCHW, NHWC, ROW_MAJOR
 
 if TYPE_CHECKING:
-    from nnc_func.device.onednn.primitives import After, Primitive
+    from nnc_func.device.onednn.primitives import After, Convolution, Primitive
 
 
 IMAGES = in_layout(CHANNELS_INNERMOST)
@@ -40,17 +40,33 @@ def convolution_of(
 
     With `by_channel` images of the format NCHW, and the result, lie row by row in memory.
     """
-    from nnc_func.device.onednn.primitives import Convolution, convolution
+    from nnc_func.device.onednn.primitives import convolution
 
     first, second = avals[0].shape, avals[1].shape
-    images = input_shape if kind == "by data" else first
-    kernel = kernel_shape if kind == "by kernel" else second
+    over = description(
+        input_shape if kind == "by data" else first, kernel_shape if kind == "by kernel" else second, stride=stride,
+        padding=padding, dilation=dilation, groups=groups, data_format=data_format, by_channel=by_channel,
+    )  # fmt: skip
+    return convolution(over, kind, lasting, after)
+
+
+def description(
+    images: Any, kernel: Any, *, stride: Any, padding: Any, dilation: Any, groups: int, data_format: str,
+    by_channel: bool = False,
+) -> Convolution:  # fmt: skip
+    """What the library is told of a convolution of images and a kernel of these shapes."""
+    from nnc_func.device.onednn.primitives import Convolution
+
     images = tuple(images) if data_format == NHWC else tuple(images[i] for i in CHANNELS_INNERMOST)
     over = windows_of(images[1:3], tuple(kernel[:2]), stride, padding, dilation)
-    found = Convolution(
+    return Convolution(
         images, tuple(kernel), over.outputs, over.stride, over.dilation, over.before, over.after, groups, by_channel
     )  # fmt: skip
-    return convolution(found, kind, lasting, after)
+
+
+def pads_inward(padding: Any) -> bool:
+    """Whether some of it is negative: what the library has no code for."""
+    return not isinstance(padding, str) and any(n < 0 for both in padding for n in both)
 
 
 def takes_images(kind: str, avals: Sequence[Any], **params: Any) -> bool:
@@ -58,10 +74,7 @@ def takes_images(kind: str, avals: Sequence[Any], **params: Any) -> bool:
     shapes = (params.get("input_shape") or (), params.get("kernel_shape") or ())
     if not takes(avals) or not all(isinstance(n, int) and n > 0 for shape in shapes for n in shape):
         return False
-    padding = params["padding"]
-    if not isinstance(padding, str) and any(n < 0 for both in padding for n in both):
-        return False
-    return accepted(partial(convolution_of, kind), avals, **params)
+    return not pads_inward(params["padding"]) and accepted(partial(convolution_of, kind), avals, **params)
 
 
 def takes_few(kind: str, avals: Sequence[Any], **params: Any) -> bool:

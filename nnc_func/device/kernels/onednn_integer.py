@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nnc_func.device.kernels.linalg import windows_of
 from nnc_func.device.kernels.onednn import (
     PACKED,
     Run,
@@ -20,9 +19,9 @@ from nnc_func.device.kernels.onednn import (
     pad,
     result_array,
 )
-from nnc_func.device.kernels.onednn_conv import IMAGES
+from nnc_func.device.kernels.onednn_conv import IMAGES, description, pads_inward
 from nnc_func.facets.kernels import Kernel
-from nnc_func.facets.layouts import CHANNELS_INNERMOST, NHWC, ROW_MAJOR
+from nnc_func.facets.layouts import NHWC, ROW_MAJOR
 
 if TYPE_CHECKING:
     from nnc_func.device.onednn.primitives import Primitive
@@ -50,9 +49,9 @@ def _takes(of: Callable[..., Primitive], avals: Sequence[Any], *, small_sums: bo
     sized = all(isinstance(n, int) and n for a in avals for n in a.shape)
     if not fits or not sized or not _is_exact() or not (small_sums or math.prod(w.shape[:-1]) <= FEW):
         return False
-    padding = params.get("padding", "VALID")
-    inward = not isinstance(padding, str) and any(n < 0 for both in padding for n in both)
-    return not inward and accepted(of, avals, **params) and any(n in of(avals, **params).implementation for n in EXACT)
+    return not pads_inward(params.get("padding", "VALID")) and (
+        accepted(of, avals, **params) and any(n in of(avals, **params).implementation for n in EXACT)
+    )
 
 
 def _bound(
@@ -100,20 +99,11 @@ def _kernels(
 # --- convolutions ------------------------------------------------------------------------------------------
 
 
-def _convolution(
-    by_channel: bool, avals: Sequence[Any], *, stride: Any, padding: Any, dilation: Any, groups: int, data_format: str,
-    lasting: tuple[int, ...] = (),
-) -> Primitive:  # fmt: skip
+def _convolution(by_channel: bool, avals: Sequence[Any], *, lasting: tuple[int, ...] = (), **params: Any) -> Primitive:
     from nnc_func.device.onednn.integer import convolution
-    from nnc_func.device.onednn.primitives import Convolution
 
     x, w = avals[:2]
-    images = tuple(x.shape) if data_format == NHWC else tuple(x.shape[i] for i in CHANNELS_INNERMOST)
-    over = windows_of(images[1:3], tuple(w.shape[:2]), stride, padding, dilation)
-    found = Convolution(
-        images, tuple(w.shape), over.outputs, over.stride, over.dilation, over.before, over.after, groups,
-        by_channel and data_format != NHWC,
-    )  # fmt: skip
+    found = description(x.shape, w.shape, by_channel=by_channel and params["data_format"] != NHWC, **params)
     return convolution(found, x.dtype == INT8, lasting)
 
 

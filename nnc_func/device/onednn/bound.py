@@ -44,8 +44,8 @@ def bound(
 
     Notes
     -----
-    Arrays are of float32, and results lie as the primitive was made for: the caller sees to it. No array is kept: what
-    was there last is known by a weak reference, and an array that has one cannot be resized.
+    Arrays are of the dtypes, and results lie, as the primitive was made for: the caller sees to it. No array is kept:
+    what was there last is known by a weak reference, and an array that has one cannot be resized.
     """
     operands = primitive.arrays - primitive.results
     if len(ready) != operands:

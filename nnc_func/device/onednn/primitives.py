@@ -269,7 +269,7 @@ class Convolution:
     Attributes
     ----------
     images, kernel
-        Shapes of float32: (images, height, width, in), (height, width, in of a group, out).
+        Shapes: (images, height, width, in), (height, width, in of a group, out).
     outputs
         Height and width of the result.
     stride, dilation, before, after

@@ -95,7 +95,8 @@ def conv2d_integer(
     stand around the images. Source: ConvInteger of the ONNX standard.
 
     `small_sums` says that 255 times the magnitudes of the weights of no output are more than 2**24 together. Whoever
-    knows the weights may say so: a library may then compute sums of more than 514 products. It changes no result.
+    knows the weights may say so: a library may then compute sums of more than 514 products. It changes no result where
+    it is true; where it is not, sums above 2**24 may be rounded to float32.
     """
 
 
