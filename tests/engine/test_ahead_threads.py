@@ -22,14 +22,25 @@ from nnc_func.errors import NncError
 from tests.engine.together import together
 from tests.profiles import NIGHTLY
 
-STACK = nnc.lazy().swap(engine=partial(nnc.Dynamic, asynchronous=True, ahead_from=0))
+
+def made() -> nnc.Stack:
+    return nnc.lazy().swap(engine=partial(nnc.Dynamic, asynchronous=True, ahead_from=0))
+
+
+STACK = made()
 OPS = STACK.ops
 
 
 @pytest.fixture(autouse=True)
-def learned() -> None:
-    """The first operator of a stack, and the first after a function was traced, are never formed ahead."""
-    (STACK.asarray(1.0) * 1.0).item()
+def learned(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stack of its own, so that what another test left is no part of one.
+
+    The first operator of a stack, and the first after a function was traced, are never formed ahead.
+    """
+    stack = made()
+    monkeypatch.setitem(globals(), "STACK", stack)
+    monkeypatch.setitem(globals(), "OPS", stack.ops)
+    (stack.asarray(1.0) * 1.0).item()
 
 
 def called(x: Any, function: Any) -> Any:
