@@ -190,21 +190,42 @@ def test_a_like_step_compiles_nothing(monkeypatch: Any) -> None:
     assert not compiled
 
 
-def test_an_interrupt_while_one_waits_leaves_a_stack_that_works() -> None:
-    opened = threading.Event()
+@pytest.mark.parametrize("is_by_worker", [True, False])
+def test_an_interrupt_while_one_waits_leaves_a_stack_that_works(is_by_worker: bool) -> None:
+    """Whether the worker computes what one waits for, or one does so oneself since the worker is at something else."""
+    begun, opened, first = threading.Event(), threading.Event(), threading.Event()
+    by: list[int] = []
 
     def wait(array: Any) -> Any:
+        by.append(threading.get_ident())
+        begun.set()
         assert opened.wait(60)
         return array
 
+    def interrupt() -> None:
+        assert begun.wait(60)
+        time.sleep(0.05)
+        first.set()
+        # Of this thread: what another one raises does not end what this one is blocked in.
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+
+    if not is_by_worker:
+        called(STACK.asarray(1.0), lambda a: [first.wait(60), a][1])
     y = called(STACK.asarray(1.0), wait)
+    if is_by_worker:
+        assert begun.wait(60)
     z = y * 2.0
-    threading.Timer(0.2, signal.raise_signal, (signal.SIGINT,)).start()
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    start = time.perf_counter()
     with pytest.raises(KeyboardInterrupt):
         z.item()
     assert (STACK.asarray(2.0) * 2.0).item() == 4.0
+    assert time.perf_counter() - start < 30  # nobody waited until `wait` gave up
     opened.set()
+    thread.join()
     assert z.item() == 2.0
+    assert (by[0] == WORKER.thread) is is_by_worker
     assert restored()
 
 
