@@ -114,9 +114,11 @@ class CPU(NumPy):
 
     Arrays are NumPy's, and so is whatever the library has no kernel for. What it has is as exact as NumPy's kernels,
     NaN and infinities included, but for two: zeros around images are left out, so that they make no NaN of infinite
-    weights; and means of windows of negative zeros are zero. The library is looked for when the device is first asked:
-    that of the extra ``onednn``, else a ``libdnnl.so.3`` of the system, or the one whose path the environment names as
-    ``NNC_ONEDNN``. Without it a warning says in a line how to get it, and NumPy computes.
+    weights; and means of windows of negative zeros are zero. Products of bfloat16 are the processor's own where it has
+    instructions for them, with sums in float32, and are computed in float32 where these could lose small numbers. The
+    library is looked for when the device is first asked: that of the extra ``onednn``, else a ``libdnnl.so.3`` of the
+    system, or the one whose path the environment names as ``NNC_ONEDNN``. Without it a warning says in a line how to
+    get it, and NumPy computes.
 
     Attributes
     ----------
@@ -125,7 +127,7 @@ class CPU(NumPy):
     fast_math
         Kernels may be taken that make something else of NaN and of infinities: rectifiers, clips, sigmoids and swishes
         behind convolutions, products and chains, and maxima of windows, of which one of -inf alone gives the least
-        finite number.
+        finite number; and products of bfloat16 that read and write numbers below 2^-126 as zero.
 
     Raises
     ------

@@ -89,6 +89,8 @@ class Kernel:
         has no `into`.
     is_call
         It is a call of `bind` of a device's layer: of a view operator too, and of one that is put together of parts.
+    narrow
+        It takes bfloat16 as it is, which is computed in float32 otherwise.
     applies
         It applies operators of a body by their own kernels, which take what these take, bfloat16 too.
     """
@@ -113,6 +115,7 @@ class Kernel:
     copies_strided: bool = False
     strided: bool = False
     is_call: bool = False
+    narrow: bool = False
     applies: bool = False
 
     @property

@@ -256,9 +256,9 @@ def _products(*kernels: Kernel) -> tuple[Kernel, ...]:
     return *numpy, *(evolve(k, name=f"{k.name} on cupy", namespaces=frozenset({"cupy"})) for k in kernels)
 
 
-_LARGE, _SMALL, _LASTING = product_kernels(_matmul_result)
+_BEFORE, _AFTER = product_kernels(_matmul_result)
 MATMUL = (
-    _LARGE,
+    *_BEFORE,
     *_products(
         Kernel(
             "blas", compute=allocating(multiply_into, _matmul_result), into=multiply_into, bound=product, strided=True
@@ -270,8 +270,7 @@ MATMUL = (
             scratch=_packed_scratch, accepts=_transposed,
         ),
     ),
-    _SMALL,
-    _LASTING,
+    *_AFTER,
     reference(_matmul_reference),
 )  # fmt: skip
 

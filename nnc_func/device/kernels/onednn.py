@@ -1,8 +1,8 @@
 """Kernels of oneDNN for matrix products, and what its convolutions share with them.
 
 Devices run them that have this library beside NumPy: `nnc.CPU()`. They compute float32 as NumPy's kernels do: NaN and
-infinities are kept, and nothing is rounded to fewer bits in between. What the library has no code of its own for is
-left to the other kernels. Its scratch memory is planned.
+infinities are kept, and nothing is rounded to fewer bits in between; and bfloat16 where the processor multiplies it.
+What the library has no code of its own for is left to the other kernels. Its scratch memory is planned.
 """
 
 from __future__ import annotations
@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from attrs import frozen
 
+from nnc_func.device.kernels import onednn_bfloat16 as narrow
 from nnc_func.device.kernels.onednn_calls import call
 from nnc_func.errors import NncError
+from nnc_func.facets.dtypes import is_bfloat16
 from nnc_func.facets.kernels import Kernel
 from nnc_func.facets.layouts import NHWC, Layout
 
@@ -37,6 +39,13 @@ Run = Callable[..., None]
 def takes(avals: Sequence[Any]) -> bool:
     """Whether arrays are of float32, with extents that are known, and none is empty."""
     return all(a.dtype == FLOAT32 and all(isinstance(n, int) and n for n in a.shape) for a in avals)
+
+
+def takes_products(avals: Sequence[Any], after: Sequence[After] = (), fast: bool = False) -> bool:
+    """As `takes`; or arrays are of bfloat16, and the processor multiplies these; with `fast` whatever it loses."""
+    if takes(avals):
+        return True
+    return all(isinstance(n, int) and n for a in avals for n in a.shape) and narrow.multiplies(avals, after, fast)
 
 
 def accepted(make: Callable[..., Primitive], *args: Any, **params: Any) -> bool:
@@ -107,15 +116,17 @@ def in_layout(layout: Layout) -> Callable[[Any], Any]:
     return ready
 
 
-def kind_of(other: Any, shape: tuple[int, ...], layout: Layout, channels: int) -> str:
+def kind_of(other: Any, shape: tuple[int, ...], layout: Layout, channels: int, dtype: Any = FLOAT32) -> str:
     """Which of `After.other` an operand is, beside a result of that shape and layout; ``"none"``: none of them.
 
     Parameters
     ----------
     channels
         The axis that lies innermost, counted from the last one.
+    dtype
+        Of the result.
     """
-    if other.dtype != FLOAT32:
+    if other.dtype != dtype:
         return "none"
     given = tuple(other.shape)
     if given == shape:
@@ -134,6 +145,17 @@ def into(
     of((*arrays, *outs), **params)(*scratch)(*arrays, *outs)
 
 
+def widely(
+    of: Callable[..., Callable[..., Run]], scratch_of: Callable[..., Scratch], params: Mapping[str, Any],
+    operands: Sequence[Any], out: Any,
+) -> None:  # fmt: skip
+    """What a kernel of these parts computes of bfloat16, computed in float32 and rounded once."""
+    given = tuple([x.astype(FLOAT32) for x in operands])
+    made = np.empty_like(out, FLOAT32)
+    into(of, np, given, (made,), for_one_call(scratch_of(given, **params)), **params)
+    out[...] = made
+
+
 @frozen(eq=False)
 class Primitives:
     """What a library computes of two operands, and how.
@@ -149,6 +171,13 @@ class Primitives:
     bound: Callable[..., Callable[..., Run]]
     scratch: Callable[..., Scratch]
     takes: Callable[..., bool]
+
+    @property
+    def fast(self) -> Primitives:
+        """The same, where what they lose does not matter: NaN after them, small numbers of bfloat16 in them."""
+        return Primitives(
+            partial(self.bound, fast=True), partial(self.scratch, fast=True), partial(self.takes, fast=True)
+        )
 
 
 def kernel_of(
@@ -196,6 +225,7 @@ def product_of(
     after: tuple[After, ...] = (),
 ) -> Primitive:
     """The primitive of a matrix product; `lies`: of each operand, before it is transposed, as in `Product`."""
+    from nnc_func.device.onednn.handles import data_type
     from nnc_func.device.onednn.primitives import Product, product
 
     shapes = [tuple(a.shape) for a in avals[:2]]
@@ -207,7 +237,7 @@ def product_of(
     if rank > 2 and set(right[:-2]) <= {1} and not left_lies:  # all batches share it: they are rows of one product
         left, right = (math.prod(left[:-1]), left[-1]), right[-2:]
         right_lies = right_lies[-2:] if isinstance(right_lies, tuple) else right_lies
-    return product(Product(left, right, left_lies, right_lies), lasting, after)
+    return product(Product(left, right, left_lies, right_lies, data_type(avals[0].dtype)), lasting, after)
 
 
 def _transposed(lies: Lies) -> Lies:
@@ -222,14 +252,16 @@ def patterns(lasting: tuple[int, ...]) -> Any:
     return PATTERNS[::2] if lasting else PATTERNS
 
 
-def takes_product(avals: Sequence[Any], *, least: int = 0, lasting: tuple[int, ...] = (), **more: Any) -> bool:
+def takes_product(
+    avals: Sequence[Any], *, least: int = 0, lasting: tuple[int, ...] = (), fast: bool = False, **more: Any
+) -> bool:
     """Whether the library has code for a matrix product of that many FLOPs at least, however its operands lie.
 
     With a least number it is the choice between the library and BLAS, which one thread can call in turn at no cost.
     """
     return (
-        takes(avals)
-        and _flops(avals, **more) >= least
+        takes_products(avals, more.get("after", ()), fast)
+        and (_flops(avals, **more) >= least or is_bfloat16(avals[0].dtype))  # which BLAS does not know
         and all(accepted(product_of, avals, lies=lies, lasting=lasting, **more) for lies in patterns(lasting))
         and (not least or count() > 1 or product_of(avals, lies=PATTERNS[0], lasting=lasting, **more).is_steady)
     )
@@ -241,10 +273,17 @@ def _flops(avals: Sequence[Any], *, transpose_a: bool, transpose_b: bool, **_: A
     return int(2 * math.prod(batch) * a[-1] * a[-2] * b[-2 if transpose_b else -1])
 
 
-def product_scratch(avals: Sequence[Any], *, lasting: tuple[int, ...] = (), **params: Any) -> Scratch:
+def product_scratch(
+    avals: Sequence[Any], *, lasting: tuple[int, ...] = (), fast: bool = False, **params: Any
+) -> Scratch:
     """What the greediest wants, however operands lie."""
     ways = (pad(product_of(avals, lies=lies, lasting=lasting, **params)) for lies in patterns(lasting))
-    return max(ways, key=_bytes)
+    return (*looked_at(avals, fast), *max(ways, key=_bytes))
+
+
+def looked_at(avals: Sequence[Any], fast: bool) -> Scratch:
+    """Memory in which operands are looked at before they are multiplied, where they are."""
+    return () if fast or not is_bfloat16(avals[0].dtype) else narrow.scratch(avals)
 
 
 def _bytes(wanted: Scratch) -> int:
@@ -315,18 +354,29 @@ class _Product:
 
 
 def bound_product(
-    avals: Sequence[Any], *, lasting: tuple[int, ...] = (), shares: bool = False, **params: Any
+    avals: Sequence[Any], *, lasting: tuple[int, ...] = (), shares: bool = False, fast: bool = False, **params: Any
 ) -> Callable[..., Run]:
     """What makes, of scratch memory, the matrix product as a function of operands and result."""
-    return lambda *scratch: _Product(avals, lasting, shares, scratch, params)
+
+    def of(*scratch: Any) -> Run:
+        return _Product(avals, lasting, shares, scratch, params)
+
+    if not looked_at(avals, fast):
+        return of
+    return narrow.exact(of, partial(widely, bound_product, product_scratch, params), lasting if shares else ())
 
 
 def _as_it_lies(x: Any) -> Any:
     return x if x.flags.aligned else np.array(x.swapaxes(-1, -2), order="C").swapaxes(-1, -2)
 
 
-def product_kernels(result: Callable[..., Any]) -> tuple[Kernel, ...]:
-    """Of a matrix product: for those that are worth a call, for any, and with a right operand that stays the same.
+def _takes_narrow_product(avals: Sequence[Any], **params: Any) -> bool:
+    """Whether the library has code for a matrix product of bfloat16, which is not looked at."""
+    return is_bfloat16(avals[0].dtype) and takes_product(avals, least=WORTH, fast=True, **params)
+
+
+def product_kernels(result: Callable[..., Any]) -> tuple[tuple[Kernel, ...], tuple[Kernel, ...]]:
+    """Of a matrix product: those that come before BLAS's, since they are worth a call, and those that come after.
 
     ``result(*arrays, **params)`` is its shape and dtype. Below `WORTH` BLAS has answered before the library has begun.
     """
@@ -335,11 +385,18 @@ def product_kernels(result: Callable[..., Any]) -> tuple[Kernel, ...]:
         return result_array(*result(*arrays, **params))
 
     parts = bound_product, product_scratch
-    return (
-        kernel_of("onednn", *parts, LARGE_PRODUCT.takes, empty, packed=PACKED),
-        kernel_of("onednn, small", *parts, takes_product, empty),
-        kernel_of(PACKED, *parts, takes_product, empty, (1,)),
+    fast = partial(bound_product, fast=True), partial(product_scratch, fast=True), _takes_narrow_product
+    named = f"{PACKED}, fast math"
+    before = (
+        kernel_of("onednn, fast math", *fast, empty, packed=named, narrow=True, library=FAST),
+        kernel_of("onednn", *parts, LARGE_PRODUCT.takes, empty, packed=PACKED, narrow=True),
     )
+    after = (
+        kernel_of("onednn, small", *parts, takes_product, empty),
+        kernel_of(named, *fast, empty, (1,), narrow=True, library=FAST),
+        kernel_of(PACKED, *parts, takes_product, empty, (1,), narrow=True),
+    )
+    return before, after
 
 
 PRODUCT = Primitives(bound_product, product_scratch, takes_product)

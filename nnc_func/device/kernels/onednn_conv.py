@@ -7,8 +7,11 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from attrs import evolve
+
 from nnc_func.device.kernels.linalg import Scratch, windows_of
 from nnc_func.device.kernels.onednn import (
+    FAST,
     PACKED,
     Primitives,
     Run,
@@ -16,10 +19,14 @@ from nnc_func.device.kernels.onednn import (
     contiguous,
     in_layout,
     kernel_of,
+    looked_at,
     pad,
     result_array,
-    takes,
+    takes_products,
+    widely,
 )
+from nnc_func.device.kernels.onednn_bfloat16 import exact
+from nnc_func.facets.dtypes import is_bfloat16
 from nnc_func.facets.kernels import Kernel
 from nnc_func.facets.layouts import CHANNELS_INNERMOST, NCHW, NHWC, ROW_MAJOR
 
@@ -40,6 +47,7 @@ def convolution_of(
 
     With `by_channel` images of the format NCHW, and the result, lie row by row in memory.
     """
+    from nnc_func.device.onednn.handles import data_type
     from nnc_func.device.onednn.primitives import convolution
 
     first, second = avals[0].shape, avals[1].shape
@@ -47,6 +55,7 @@ def convolution_of(
         input_shape if kind == "by data" else first, kernel_shape if kind == "by kernel" else second, stride=stride,
         padding=padding, dilation=dilation, groups=groups, data_format=data_format, by_channel=by_channel,
     )  # fmt: skip
+    over = evolve(over, dtype=data_type(avals[0].dtype))
     return convolution(over, kind, lasting, after)
 
 
@@ -69,12 +78,19 @@ def pads_inward(padding: Any) -> bool:
     return not isinstance(padding, str) and any(n < 0 for both in padding for n in both)
 
 
-def takes_images(kind: str, avals: Sequence[Any], **params: Any) -> bool:
+def takes_images(kind: str, avals: Sequence[Any], *, fast: bool = False, **params: Any) -> bool:
     """Whether the library has code for a convolution."""
     shapes = (params.get("input_shape") or (), params.get("kernel_shape") or ())
-    if not takes(avals) or not all(isinstance(n, int) and n > 0 for shape in shapes for n in shape):
+    if not takes_products(avals, params.get("after", ()), fast) or not all(
+        isinstance(n, int) and n > 0 for shape in shapes for n in shape
+    ):
         return False
     return not pads_inward(params["padding"]) and accepted(partial(convolution_of, kind), avals, **params)
+
+
+def _takes_narrow(kind: str, avals: Sequence[Any], **params: Any) -> bool:
+    """Whether the library has code for a convolution of bfloat16, which is not looked at."""
+    return is_bfloat16(avals[0].dtype) and takes_images(kind, avals, fast=True, **params)
 
 
 def takes_few(kind: str, avals: Sequence[Any], **params: Any) -> bool:
@@ -87,7 +103,9 @@ def takes_few(kind: str, avals: Sequence[Any], **params: Any) -> bool:
     return bool(math.prod(avals[0].shape) + n * math.prod(outputs) * avals[1].shape[3] <= FEW)
 
 
-def bound_convolution(kind: str, avals: Sequence[Any], *, shares: bool = False, **params: Any) -> Callable[..., Run]:
+def bound_convolution(
+    kind: str, avals: Sequence[Any], *, shares: bool = False, fast: bool = False, **params: Any
+) -> Callable[..., Run]:
     """What makes, of scratch memory, the convolution as a function of operands and result."""
     from nnc_func.device.onednn.bound import bound
 
@@ -95,11 +113,19 @@ def bound_convolution(kind: str, avals: Sequence[Any], *, shares: bool = False, 
     others = [images if each.other == "whole" else contiguous for each in params.get("after", ()) if each.other]
     ready = (images, images if kind == "by kernel" else contiguous, *others)
     primitive = convolution_of(kind, avals, **params)
-    return lambda *scratch: bound(primitive, scratch[0] if scratch else None, ready, shares)
+
+    def of(*scratch: Any) -> Run:
+        return bound(primitive, scratch[0] if scratch else None, ready, shares)
+
+    if not looked_at(avals, fast):
+        return of
+    lasting = params.pop("lasting", ())
+    wide = partial(widely, partial(bound_convolution, kind), partial(_scratch, kind), params)
+    return exact(of, wide, lasting if shares else ())
 
 
-def _scratch(kind: str, avals: Sequence[Any], **params: Any) -> Scratch:
-    return pad(convolution_of(kind, avals, **params))
+def _scratch(kind: str, avals: Sequence[Any], *, fast: bool = False, **params: Any) -> Scratch:
+    return (*looked_at(avals, fast), *pad(convolution_of(kind, avals, **params)))
 
 
 def _empty(kind: str, result: Callable[..., Any], *arrays: Any, **params: Any) -> Any:
@@ -130,18 +156,26 @@ def convolution_kernels(kind: str, result: Callable[..., Any]) -> tuple[Kernel, 
     """
     parts, empty = primitives(kind), partial(_empty, kind, result)
     given = parts.bound, parts.scratch, parts.takes, empty
+    fast = parts.fast.bound, parts.fast.scratch, partial(_takes_narrow, kind), empty
     if kind == "by kernel":
-        return (kernel_of("onednn", *given, layouts=((NHWC, NHWC, ROW_MAJOR),)),)
+        layouts: Any = ((NHWC, NHWC, ROW_MAJOR),)
+        return (
+            kernel_of("onednn, fast math", *fast, layouts=layouts, narrow=True, library=FAST),
+            kernel_of("onednn", *given, layouts=layouts, narrow=True),
+        )
     layouts = ((NHWC, ROW_MAJOR, NHWC),)
+    named = f"{PACKED}, fast math"
     found = (
-        kernel_of("onednn", *given, layouts=layouts, packed=PACKED),
-        kernel_of(PACKED, *given, (1,), layouts=layouts),
+        kernel_of("onednn, fast math", *fast, layouts=layouts, packed=named, narrow=True, library=FAST),
+        kernel_of(named, *fast, (1,), layouts=layouts, narrow=True, library=FAST),
+        kernel_of("onednn", *given, layouts=layouts, packed=PACKED, narrow=True),
+        kernel_of(PACKED, *given, (1,), layouts=layouts, narrow=True),
     )
     if kind != "forward":
         return found
     few = BY_CHANNEL.bound, BY_CHANNEL.scratch, BY_CHANNEL.takes, partial(_empty_by_channel, result)
     return (
         *found,
-        kernel_of("onednn, by channel", *few, layouts=(ROW_MAJOR,), packed=f"{PACKED}, by channel"),
-        kernel_of(f"{PACKED}, by channel", *few, (1,), layouts=(ROW_MAJOR,)),
+        kernel_of("onednn, by channel", *few, layouts=(ROW_MAJOR,), packed=f"{PACKED}, by channel", narrow=True),
+        kernel_of(f"{PACKED}, by channel", *few, (1,), layouts=(ROW_MAJOR,), narrow=True),
     )

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from nnc_func.device.onednn.library import Library
+from nnc_func.facets.dtypes import DType, is_bfloat16
 
-FLOAT32, INT32, INT8, UINT8 = 3, 4, 5, 6  # ``dnnl_data_type_t``
+BFLOAT16, FLOAT32, INT32, INT8, UINT8 = 2, 3, 4, 5, 6  # ``dnnl_data_type_t``
 ANY = 1  # the format tag of ``dnnl_types.h`` that leaves the order of axes to the library
 LIMIT = 12  # the most axes that a descriptor has
 
@@ -36,6 +37,11 @@ class Handle:
         self._as_parameter_ = pointer  # what ctypes passes: a property's interrupt would be an error of the argument
         free = getattr(library.functions, f"dnnl_{kind}_destroy")
         weakref.finalize(self, free, pointer).atexit = False  # the process takes all with it
+
+
+def data_type(dtype: DType) -> int:
+    """The library's number for float32 or bfloat16."""
+    return BFLOAT16 if is_bfloat16(dtype) else FLOAT32
 
 
 def sizes(numbers: Sequence[int]) -> Any:

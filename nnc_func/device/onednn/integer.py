@@ -40,7 +40,7 @@ from nnc_func.device.onednn.primitives import (
 )
 from nnc_func.errors import DeviceError
 
-FASTER = 4  # times as many products of bytes in the same time as of float32
+FASTER = 4  # by so much products of bytes take less time than those of float32
 
 
 def _less_zero(library: Library) -> Handle:

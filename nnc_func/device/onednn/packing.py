@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 import threading
 import weakref
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import Any
 
 import numpy as np
@@ -65,12 +65,13 @@ class Packed:
 class _Known:
     """An array, by a weak reference, what was made of it, and of which version its elements are."""
 
-    __slots__ = ("array", "kept", "version")
+    __slots__ = ("array", "found", "kept", "version")
 
     def __init__(self, array: Any, version: Hashable = None) -> None:
         key = id(array)
         self.array = weakref.ref(array, lambda ended: _forget(key, ended))
         self.kept: list[Packed] = []
+        self.found: int | None = None  # of its elements, see `remembered`
         self.version = version
 
 
@@ -136,6 +137,17 @@ def shared(primitive: Primitive, position: int, owner: Any, array: Any, seen: Se
         return found.memory
 
 
+def remembered(array: Any, find: Callable[[], int]) -> int:
+    """What `find` found of the array's elements: it is asked once while they are the same, as those of `shared`."""
+    known = _known.get(id(array))
+    if known is None or known.array() is not array or known.found is None:
+        with _lock:
+            known = _of(array)
+            known.found = find()
+            return known.found
+    return known.found
+
+
 def note_version(array: Any, owner: Hashable, version: Hashable) -> None:
     """An array's elements are those of that version of its owner's, and no one changes them while runs read them.
 
@@ -150,14 +162,14 @@ def note_version(array: Any, owner: Hashable, version: Hashable) -> None:
         if known.version != now:
             for each in known.kept:
                 each.end()
-            known.version = now
+            known.version, known.found = now, None
         before = _latest.get(owner)
         if before is not None and before() is not array:
             former = _known.get(id(before()))
             if former is not None and former.array() is before():
                 for each in former.kept:
                     each.end()  # the array may be the owner's again, with other elements
-                former.kept = []
+                former.kept, former.found = [], None
         _latest[owner] = weakref.ref(array, lambda ended: _leave(owner, ended))
 
 

@@ -15,7 +15,19 @@ from typing import Any
 
 from attrs import evolve, frozen
 
-from nnc_func.device.onednn.handles import ANY, Handle, attributes, nbytes, row_major, same, sizes, strided, tagged
+from nnc_func.device.onednn.handles import (
+    ANY,
+    BFLOAT16,
+    FLOAT32,
+    Handle,
+    attributes,
+    nbytes,
+    row_major,
+    same,
+    sizes,
+    strided,
+    tagged,
+)
 from nnc_func.device.onednn.library import Library, present, switches, threads
 
 SOURCE, WEIGHTS, RESULT = 1, 33, 17
@@ -28,7 +40,8 @@ DIRECT = 1  # a convolution without Winograd's sums, whose errors are larger
 IMPLEMENTATION, OF_ARGUMENT = 8, 255  # ``dnnl_query_t``
 ALIGNMENT = 64  # bytes
 ALIKE = 1024  # primitives kept for the next time
-SMALL = 4_000_000  # FLOPs below which one thread is faster than two
+SMALL = 4_000_000  # FLOPs of float32 below which one thread is faster than two
+FASTER = {FLOAT32: 1, BFLOAT16: 2}  # by so much products take less time than those of float32
 
 
 @frozen(eq=False)
@@ -276,6 +289,8 @@ class Convolution:
         Of each of the two axes; dilation 1 has no gaps.
     by_channel
         Whether images and result lie channel by channel: they are put into order before it, and after.
+    dtype
+        Of all arrays: `handles.FLOAT32` or `BFLOAT16`, of which sums are float32.
     """
 
     images: tuple[int, ...]
@@ -287,6 +302,7 @@ class Convolution:
     after: tuple[int, int]
     groups: int
     by_channel: bool = False
+    dtype: int = FLOAT32
 
     @property
     def flops(self) -> int:
@@ -325,10 +341,10 @@ EXACTLY = {"relu": (After("zero elu"), After("plus zero"))}
 
 
 def operands_after(
-    library: Library, after: Sequence[After], rank: int, whole: Handle, channels: Handle
+    library: Library, after: Sequence[After], rank: int, whole: Handle, channels: Handle, dtype: int = FLOAT32
 ) -> tuple[list[tuple[str, Handle | None, tuple[float, ...]]], list[tuple[int, Handle]]]:
-    """What is done after a primitive, as its attributes have it; and the arguments that this takes."""
-    number = row_major(library, (1,) * rank)
+    """What is done after a primitive, as its attributes have it; and the arguments, of a dtype, that this takes."""
+    number = row_major(library, (1,) * rank, dtype)
     shown = {"whole": whole, "channels": channels, "number": number, "": None}
     steps = [step for each in after for step in EXACTLY.get(each.name, (each,))]
     done = [(step.name, shown[step.other], step.numbers) for step in steps]
@@ -345,8 +361,9 @@ def _forward(library: Library, of: Convolution, attribute: Handle) -> tuple[Hand
         sizes(of.stride), sizes([d - 1 for d in of.dilation]), sizes(of.before), sizes(of.after), attribute,
     )  # fmt: skip
     made = library.made(
-        "convolution_forward_primitive_desc_create", library.engine, TRAINING, DIRECT, strided(library, x, xs),
-        tagged(library, w, ANY), None, strided(library, y, ys), *windows,
+        "convolution_forward_primitive_desc_create", library.engine, TRAINING, DIRECT,
+        strided(library, x, xs, of.dtype), tagged(library, w, ANY, of.dtype), None, strided(library, y, ys, of.dtype),
+        *windows,
     )  # fmt: skip
     return Handle(library, "primitive_desc", made), windows
 
@@ -366,24 +383,26 @@ def _convolved(of: Convolution, kind: str, lasting: tuple[int, ...], after: tupl
             "w": kernels(of.kernel, of.groups),
             "y": images((of.images[0], *of.outputs, of.kernel[3])),
         }
-        plain = {name: strided(library, *each) for name, each in shapes.items()}
-        given = plain if not of.by_channel else plain | {n: row_major(library, shapes[n][0]) for n in "xy"}
+        plain = {name: strided(library, *each, of.dtype) for name, each in shapes.items()}
+        given = plain if not of.by_channel else plain | {n: row_major(library, shapes[n][0], of.dtype) for n in "xy"}
         channels = of.images[3] if kind == "by data" else of.kernel[3]
         whole = plain[ARGUMENTS[kind][2][1]]
-        done, others = operands_after(library, after, 4, whole, row_major(library, (1, channels, 1, 1)))
+        by_channel = row_major(library, (1, channels, 1, 1), of.dtype)
+        done, others = operands_after(library, after, 4, whole, by_channel, of.dtype)
         attribute = attributes(library, done)
         description, windows = _forward(library, of, attribute if kind == "forward" else attributes(library))
         if kind != "forward":
             by, bias = ("data", ()) if kind == "by data" else ("weights", (None,))
             made = library.made(
                 f"convolution_backward_{by}_primitive_desc_create", library.engine, DIRECT, plain["x"],
-                tagged(library, shapes["w"][0], ANY), *bias, plain["y"], *windows[:-1], description, attribute,
+                tagged(library, shapes["w"][0], ANY, of.dtype), *bias, plain["y"], *windows[:-1], description,
+                attribute,
             )  # fmt: skip
             description = Handle(library, "primitive_desc", made)
         *operands, result = [(number, given[name]) for number, name in ARGUMENTS[kind]]
         return assemble(library, description, [*operands, *others, result], lasting)
 
-    return for_threads(of.flops, make)
+    return for_threads(of.flops // FASTER[of.dtype], make)
 
 
 @lru_cache(ALIKE)
@@ -424,12 +443,15 @@ class Product:
     left_lies, right_lies
         How they lie in memory: row by row, or with the last two axes the other way round (True), or with these strides
         in elements, of which one of the last two is 1.
+    dtype
+        Of all arrays: `handles.FLOAT32` or `BFLOAT16`, of which sums are float32.
     """
 
     left: tuple[int, ...]
     right: tuple[int, ...]
     left_lies: Lies
     right_lies: Lies
+    dtype: int = FLOAT32
 
     @property
     def result(self) -> tuple[int, ...]:
@@ -443,17 +465,17 @@ class Product:
         return 2 * math.prod(self.result) * self.left[-1]
 
 
-def _matrices(library: Library, shape: tuple[int, ...], lies: Lies) -> Handle:
+def _matrices(library: Library, shape: tuple[int, ...], lies: Lies, dtype: int) -> Handle:
     if isinstance(lies, tuple):
-        return strided(library, shape, lies)
+        return strided(library, shape, lies, dtype)
     if not lies:
-        return row_major(library, shape)
+        return row_major(library, shape, dtype)
     rows, columns = shape[-2:]
     strides, step = [], rows * columns
     for n in reversed(shape[:-2]):
         strides.append(step)
         step *= n
-    return strided(library, shape, (*strides[::-1], 1, rows))
+    return strided(library, shape, (*strides[::-1], 1, rows), dtype)
 
 
 ALIASING, GAP = 128, 16  # elements
@@ -475,11 +497,11 @@ def _apart(of: Product) -> tuple[int, ...] | None:
 @lru_cache(ALIKE)
 def _product(of: Product, lasting: tuple[int, ...], after: tuple[After, ...], count: int) -> Primitive:
     def make(library: Library) -> Primitive:
-        a = _matrices(library, of.left, of.left_lies)
-        b = _matrices(library, of.right, of.right_lies)
-        out = row_major(library, of.result)
-        channels = row_major(library, (*(1,) * (len(of.result) - 1), of.result[-1]))
-        done, others = operands_after(library, after, len(of.result), out, channels)
+        a = _matrices(library, of.left, of.left_lies, of.dtype)
+        b = _matrices(library, of.right, of.right_lies, of.dtype)
+        out = row_major(library, of.result, of.dtype)
+        channels = row_major(library, (*(1,) * (len(of.result) - 1), of.result[-1]), of.dtype)
+        done, others = operands_after(library, after, len(of.result), out, channels, of.dtype)
 
         def made(wanted: Handle) -> Primitive:
             """The primitive that has the right operand so."""
@@ -488,11 +510,11 @@ def _product(of: Product, lasting: tuple[int, ...], after: tuple[After, ...], co
             return assemble(library, Handle(library, "primitive_desc", found), given, lasting)
 
         attribute = attributes(library, done)
-        found = made(tagged(library, of.right, ANY) if lasting else b)
+        found = made(tagged(library, of.right, ANY, of.dtype) if lasting else b)
         apart = None if not lasting or found.is_steady else _apart(of)
-        return found if apart is None else made(strided(library, of.right, apart))
+        return found if apart is None else made(strided(library, of.right, apart, of.dtype))
 
-    return for_threads(of.flops, make)
+    return for_threads(of.flops // FASTER[of.dtype], make)
 
 
 def product(of: Product, lasting: tuple[int, ...] = (), after: tuple[After, ...] = ()) -> Primitive:

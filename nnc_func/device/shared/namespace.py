@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from functools import partial
 from typing import Any
 
@@ -45,7 +45,9 @@ def choose(
     DeviceError
         There is none.
     """
-    return in_float32(op) if is_narrow(op, avals) else first_that_runs(op, avals, params, on, libraries)
+    if is_narrow(op, avals):
+        return next(_narrow(op, avals, params, on, libraries), in_float32(op))
+    return first_that_runs(op, avals, params, on, libraries)
 
 
 def candidates(
@@ -53,8 +55,17 @@ def candidates(
 ) -> tuple[Kernel, ...]:
     """All kernels of the operator that run on that namespace and take these arguments, the default one first."""
     if is_narrow(op, avals):
-        return (in_float32(op),)
+        return (*_narrow(op, avals, params, on, libraries), in_float32(op))
     return tuple(those_that_run(op, avals, params, on, libraries))
+
+
+def _narrow(
+    op: Op, avals: tuple[Aval, ...], params: dict[str, Any], on: str, libraries: Collection[str]
+) -> Iterator[Kernel]:
+    """The kernels that take bfloat16 as it is."""
+    if not any(kernel.narrow for kernel in op.kernels):
+        return
+    yield from (kernel for kernel in those_that_run(op, avals, params, on, libraries) if kernel.narrow)
 
 
 def by_shape(op: Op) -> bool:

@@ -28,6 +28,7 @@ from nnc_func.device.kernels.onednn import (
     leaks,
     result_array,
 )
+from nnc_func.facets.dtypes import is_bfloat16
 from nnc_func.facets.kernels import Kernel
 from nnc_func.facets.layouts import NHWC
 from nnc_func.graph.ops.lowering import Lowered, call_in_blocks, call_lowered
@@ -260,7 +261,7 @@ def blockwise(
     name, lasting, facts
         Of the kernel.
     fast
-        Whether it may lose NaN; it is taken only where there is a rectifier that it does itself.
+        Whether it may lose NaN; of float32 it is taken only where there is a rectifier that it does itself.
     lowered_after
         ``lowered_after(body, dtype, others)``: what is done with a result of that dtype, and the arguments beside it.
     result
@@ -269,11 +270,14 @@ def blockwise(
         ``accepts(avals, **params)``: whether the body's result may lie where that of the library does.
     """
 
+    if fast:
+        primitives = primitives.fast
+
     def parts(avals: Any, lasting: tuple[int, ...], body: Body, params: Any, guess: bool = False) -> Split:
         shape, _ = result(*avals, body=body, **params)
         layout = getattr(avals[0], "layout", None)
         channels = -1 if params.get("data_format", NHWC) == NHWC else -3
-        kinds = tuple([kind_of(each, shape, layout, channels) for each in avals[2:]])
+        kinds = tuple([kind_of(each, shape, layout, channels, avals[0].dtype) for each in avals[2:]])
         plain = tuple([Aval(a.shape, a.dtype) for a in avals])
         return _fitted(primitives, body, plain, kinds, lasting, tuple(params.items()), fast, guess)
 
@@ -285,7 +289,13 @@ def blockwise(
     def takes(avals: Any, *, body: Body, lasting: tuple[int, ...] = (), **params: Any) -> bool:
         if not (accepts(avals, body=body, **params) and primitives.takes(avals[:2], lasting=lasting, **params)):
             return False
-        return not fast or any(each.name in LOSSY for each in ways(avals, lasting, body, params)[0].after)
+        is_narrow = is_bfloat16(avals[0].dtype)
+        if not fast and not is_narrow:
+            return True
+        found = ways(avals, lasting, body, params)
+        if is_narrow and any(each.rest is not None for each in found):
+            return False  # it is rounded once, at the end: no kernel of ours goes on with what was rounded
+        return not fast or is_narrow or any(each.name in LOSSY for each in found[0].after)
 
     def pads_of(way: Split, avals: Any, lasting: tuple[int, ...], params: Any) -> Scratch:
         given = (*avals[:2], *[avals[2 + i] for i in way.others])
@@ -338,7 +348,7 @@ def blockwise(
 
     if fast:
         facts["library"] = FAST
-    return kernel_of(name, bound_of, scratch_of, takes, empty, lasting, **facts)
+    return kernel_of(name, bound_of, scratch_of, takes, empty, lasting, narrow=True, **facts)
 
 
 def _bytes(wanted: Scratch) -> int:

@@ -73,6 +73,12 @@ def accepts(avals: Any, *, body: Body, **_: Any) -> bool:
     return bool(dtypes[0] == dtypes[1] and dtypes[0].kind in "fc" and _dtype(*dtypes, body=body) == dtypes[0])
 
 
+def _finishes(avals: Any, *, body: Body, **_: Any) -> bool:
+    """Whether the body's result is of the product's dtype."""
+    dtypes = [a.dtype for a in avals]
+    return bool(dtypes[0] == dtypes[1] == _dtype(*dtypes, body=body))
+
+
 def lowered_after(body: Body, dtype: Any, others: Any) -> Lowered:
     """A body on a product of that dtype, which lies in a register of its own, and other arguments."""
     dtypes = (dtype, *(each.dtype for each in others))
@@ -189,7 +195,7 @@ def _result(a: Any, b: Any, *others: Any, body: Body, **params: Any) -> Any:
     return matmul.shape(a.shape, b.shape, **params), a.dtype
 
 
-_library = partial(blockwise, lowered_after=lowered_after, result=_result, accepts=accepts)
+_library = partial(blockwise, lowered_after=lowered_after, result=_result, accepts=_finishes)
 GEMM = Body.of(4, (multiply, 0, 1), (multiply, 3, 2), (add, 4, 5))  # alpha, beta, C
 DENSE = Body.of(2, (add, 0, 1), (tanh, 2))
 GATED = Body.of(1, (sigmoid, 0), (multiply, 0, 1))

@@ -6,8 +6,10 @@ from functools import lru_cache
 from typing import Any
 
 from nnc_func.body import Application, Body
+from nnc_func.facets.dtypes import is_bfloat16
 from nnc_func.graph.node import Node, Value
 from nnc_func.graph.ops.activations import relu
+from nnc_func.graph.ops.bodies import is_fusible, is_reduction
 from nnc_func.graph.ops.conv import conv2d
 from nnc_func.graph.ops.conv_fused import conv2d_blockwise
 from nnc_func.graph.ops.linalg import matmul
@@ -34,7 +36,7 @@ def _followed(first: Node, seen: Seen, asked: set[Node], taken: set[Node], build
         for user in seen.users(members[-1]):
             if user in outside:
                 continue
-            if user.aval is not like or user in taken or not is_elementwise(user, builder):
+            if user.aval is not like or user in taken or not _may_follow(user, builder):
                 return members[:best]  # it stays outside, whatever else is taken
             outside.add(user)
         if not outside:
@@ -47,6 +49,13 @@ def _followed(first: Node, seen: Seen, asked: set[Node], taken: set[Node], build
             members.append(outside.pop())
             best = len(members)
     return members[:best]
+
+
+def _may_follow(node: Node, builder: Builder) -> bool:
+    """Whether a node may be computed with the product before it; of bfloat16 it is only a library that may do it."""
+    if is_bfloat16(node.aval.dtype):
+        return builder.has_libraries and is_fusible(node.op) and not is_reduction(node.op)
+    return is_elementwise(node, builder)
 
 
 def _feeding(members: list[Node], seen: Seen, asked: set[Node], taken: set[Node], builder: Builder) -> list[Node]:
@@ -98,6 +107,19 @@ def _is_finished(node: Node, by: Op, builder: Builder) -> bool:
     return found
 
 
+def _as_far_as_finished(members: list[Node], by: Op, builder: Builder, seen: Seen) -> list[Node]:
+    """As many members as a kernel of a library takes with the first one: of bfloat16 it takes some bodies only."""
+    if not builder.has_libraries:
+        return members[:1]
+    for count in range(len(members), 1, -1):
+        inside = set(members[:count])
+        if all(inside.issuperset(seen.users(each)) for each in members[: count - 1]):
+            others, items = _joined(members[:count], (), by)
+            if builder.fuses(by, tuple([a.aval for a in (*members[0].args, *others)]), items):
+                return members[:count]
+    return members[:1]
+
+
 def _groups(
     roots: tuple[Value, ...], seen: Seen, op: Op, by: Op, builder: Builder
 ) -> dict[Node, tuple[list[Node], tuple[Node, ...]]]:
@@ -105,6 +127,7 @@ def _groups(
 
     Of two products that are added the last is finished with the sum, so none waits for others that come after it.
     """
+    parts: set[Node] = set()  # the last nodes of groups to which nothing can be added
     asked = {r.node for r in roots}
     taken: set[Node] = set()
     found: dict[Node, tuple[list[Node], tuple[Node, ...]]] = {}
@@ -115,7 +138,13 @@ def _groups(
         if more and _is_finished(node, by, builder):
             taken.update(members, pooled)
             found[(*members, *pooled)[-1]] = members, pooled
+        elif more and len(members := _as_far_as_finished(members, by, builder, seen)) > 1:
+            taken.update(members)
+            parts.add(members[-1])
+            found[members[-1]] = members, ()
     for last, (members, pooled) in found.items():
+        if last in parts:
+            continue
         product, *steps = _feeding(members, seen, asked, taken, builder)
         taken.update(steps)
         found[last] = [product, *sorted(steps, key=seen.place)], pooled
@@ -155,19 +184,27 @@ def fuse_matrix_product(roots: tuple[Value, ...], order: list[Node], builder: An
 
 
 def _fused(members: list[Node], pooled: tuple[Node, ...], builder: Any, by: Any) -> Node:
-    first, *steps = members
     builder.where = merged([step.origin for step in (*members, *pooled)])
+    others, items = _joined(members, pooled, by)
+    found: Node = builder.made(by, (*members[0].args, *others), items, members[-1].avals)
+    if not pooled:
+        return found
+    pooling = pooled[0]
+    return builder.made(pooling.op, (found,), pooling.items, pooling.avals)  # type: ignore[no-any-return]
+
+
+def _joined(members: list[Node], pooled: tuple[Node, ...], by: Any) -> tuple[list[Value], Any]:
+    """The operands beside those of the first member, and the parameters, of all as one operator."""
+    first, *steps = members
     inside = set(members)
     others = list(dict.fromkeys([a for step in steps for a in step.args if a.node not in inside]))
     number = {value: i for i, value in enumerate((first, *others, *steps))}.__getitem__
     rows = [(step.op, tuple(map(number, step.args)), step.items, step.op.key(step.items)) for step in steps]
     if pooled:
-        pooling, rectifier = pooled
+        rectifier = pooled[-1]
         op, items = rectifier.op, rectifier.items
         rows.append((op, (number(members[-1]),), items, op.key(items)))
-    items = by.canonical({"body": _body(1 + len(others), tuple(rows)), **first.params})
-    found: Node = builder.made(by, (*first.args, *others), items, members[-1].avals)
-    return builder.made(pooling.op, (found,), pooling.items, pooling.avals) if pooled else found
+    return others, by.canonical({"body": _body(1 + len(others), tuple(rows)), **first.params})
 
 
 @lru_cache(maxsize=1 << 10)
