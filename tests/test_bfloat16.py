@@ -1,4 +1,4 @@
-"""bfloat16: operators compute it in float32 and round once; files keep it (`device/shared/bfloat16_emulation`)."""
+"""bfloat16: operators compute it in float32 and round once; files keep it (`device/shared/narrow_emulation`)."""
 
 from __future__ import annotations
 

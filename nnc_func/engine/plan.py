@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from attrs import evolve, frozen
 
-from nnc_func.device.shared.bfloat16_emulation import kernel_named
+from nnc_func.device.shared.narrow_emulation import kernel_named
 from nnc_func.engine.allocators.base import Problem
 from nnc_func.engine.plan_rows import ARENA, NEXT, OUTPUT, Buffer, Instruction, Slot
 from nnc_func.facets.kernels import private_bytes

@@ -23,8 +23,8 @@ RULES = ("graph/rules/", "graph/rewriting/")  # the rules, and what applies them
 COUNTED = "onnx/tracing.py"  # counts what a model asks for before it is computed: views take nothing
 READERS = {  # facet: where in the library it may be read
     "takes_all": ("batching/",),
-    "data_movement": ("device/shared/bfloat16_emulation.py", "testing/"),
-    "dtype": ("graph/type.py", FUSED, *BARE, "device/shared/bfloat16_emulation.py", *BATCHING, VERIFIER, "testing/"),
+    "data_movement": ("device/shared/narrow_emulation.py", "testing/"),
+    "dtype": ("graph/type.py", FUSED, *BARE, "device/shared/narrow_emulation.py", *BATCHING, VERIFIER, "testing/"),
     # rules and devices ask whether it is `broadcast`: elementwise
     "shape": (
         "graph/shape.py",

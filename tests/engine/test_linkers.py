@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import nnc_func as nnc
 from nnc_func.config import config
-from nnc_func.device.shared.bfloat16_emulation import kernel_named
+from nnc_func.device.shared.narrow_emulation import kernel_named
 from nnc_func.engine.linkers.base import Executable, failure
 from nnc_func.engine.linkers.kernel_calls import link
 from nnc_func.engine.plan import Plan

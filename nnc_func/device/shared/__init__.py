@@ -8,7 +8,7 @@
 - ``views``: locates views of arrays in the memory that they show.
 - ``bounds``: shows arrays in memory only where each element lies inside.
 - ``bind_kernels``: makes the `bind` of a user's layer the kernel of each instruction.
-- ``bfloat16_emulation``: computes bfloat16 in float32.
+- ``narrow_emulation``: computes bfloat16, and products of float16, in float32.
 - ``queries``: asks a device for its machine and its kernels, if it says so.
 - ``unrolled``: writes several calls out as one function.
 - ``workers``: runs jobs side by side on threads of the host.

@@ -9,8 +9,8 @@ from typing import Any
 
 from nnc_func.aval import Aval
 from nnc_func.declaration import Items
-from nnc_func.device.shared.bfloat16_emulation import in_float32, is_narrow
 from nnc_func.device.shared.kernel_choice import NONE, first_that_runs, fresh, those_that_run
+from nnc_func.device.shared.narrow_emulation import in_float32, is_narrow
 from nnc_func.errors import AllocationError, CheckError, DeviceError, DTypeError, NncError, RunError, ShapeError
 from nnc_func.facets.kernels import GAPLESS, Kernel
 from nnc_func.op import Op
@@ -45,7 +45,7 @@ def choose(
     DeviceError
         There is none.
     """
-    if is_narrow(op, avals):
+    if is_narrow(op, avals, params, on):
         return next(_narrow(op, avals, params, on, libraries), in_float32(op))
     return first_that_runs(op, avals, params, on, libraries)
 
@@ -54,7 +54,7 @@ def candidates(
     op: Op, avals: tuple[Aval, ...], params: dict[str, Any], on: str, libraries: Collection[str] = NONE
 ) -> tuple[Kernel, ...]:
     """All kernels of the operator that run on that namespace and take these arguments, the default one first."""
-    if is_narrow(op, avals):
+    if is_narrow(op, avals, params, on):
         return (*_narrow(op, avals, params, on, libraries), in_float32(op))
     return tuple(those_that_run(op, avals, params, on, libraries))
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from nnc_func.device.shared.bfloat16_emulation import kernel_named
 from nnc_func.device.shared.bind_kernels import BindKernels, kernel_device
+from nnc_func.device.shared.narrow_emulation import kernel_named
 from nnc_func.engine.compile_stats import plannable
 from nnc_func.engine.copying import COPY, FILL
 from nnc_func.engine.linkers.kernel_calls import linker_of

@@ -9,7 +9,7 @@ from typing import Any
 from nnc_func.aval import Aval
 from nnc_func.config import config
 from nnc_func.declaration import Items
-from nnc_func.device.shared.bfloat16_emulation import kernel_named
+from nnc_func.device.shared.narrow_emulation import kernel_named
 from nnc_func.engine.growing.capacity import Capacity
 from nnc_func.engine.growing.room import Room
 from nnc_func.engine.linkers.base import failure

@@ -10,8 +10,8 @@ from typing import Any
 
 from nnc_func.aval import Aval
 from nnc_func.device.shared import views
-from nnc_func.device.shared.bfloat16_emulation import kernel_named
 from nnc_func.device.shared.bind_kernels import binds_kernels
+from nnc_func.device.shared.narrow_emulation import kernel_named
 from nnc_func.device.shared.workers import one_thread
 from nnc_func.engine.linkers.base import Executable, Linker, failure
 from nnc_func.engine.plan import Plan

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from nnc_func.device.shared.bfloat16_emulation import kernel_named
+from nnc_func.device.shared.narrow_emulation import kernel_named
 from nnc_func.engine.plan import Plan
 from nnc_func.graph.leaves import Variable
 from nnc_func.op import Op

@@ -12,7 +12,7 @@ from attrs import evolve
 
 from nnc_func.aval import Aval
 from nnc_func.declaration import Items
-from nnc_func.device.shared.bfloat16_emulation import kernel_named
+from nnc_func.device.shared.narrow_emulation import kernel_named
 from nnc_func.engine.copying import FILL
 from nnc_func.engine.plan_rows import Instruction
 from nnc_func.engine.verifying.columns import Columns, alike

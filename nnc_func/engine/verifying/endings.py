@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from nnc_func.device.shared.bfloat16_emulation import kernel_named
+from nnc_func.device.shared.narrow_emulation import kernel_named
 from nnc_func.engine.plan_rows import ARENA, CONSTANT, DONATED, INPUT, LENT, NEXT, OUTPUT, VARIABLE
 from nnc_func.engine.verifying.arena_overlap import meeting
 from nnc_func.engine.verifying.references import named

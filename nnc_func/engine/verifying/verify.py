@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from attrs import define, field
 
-from nnc_func.device.shared.bfloat16_emulation import kernel_named
+from nnc_func.device.shared.narrow_emulation import kernel_named
 from nnc_func.engine.plan_rows import ARENA, CONSTANT, DONATED, INPUT, VARIABLE, Instruction
 from nnc_func.engine.verifying.applications import check_applications
 from nnc_func.engine.verifying.arena_overlap import check_arena
