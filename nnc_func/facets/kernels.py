@@ -91,6 +91,9 @@ class Kernel:
         It is a call of `bind` of a device's layer: of a view operator too, and of one that is put together of parts.
     narrow
         It takes bfloat16 as it is, which is computed in float32 otherwise.
+    multiplies
+        It sums products, as BLAS does, which has none of float16: of that they are computed in float32 on the host. Of
+        an operator its last kernel says so.
     applies
         It applies operators of a body by their own kernels, which take what these take, bfloat16 too.
     """
@@ -116,6 +119,7 @@ class Kernel:
     strided: bool = False
     is_call: bool = False
     narrow: bool = False
+    multiplies: bool = False
     applies: bool = False
 
     @property

@@ -32,6 +32,7 @@ READERS = {  # facet: where in the library it may be read
         *BATCHING,
         VERIFIER,
         "device/shared/dispatch.py",
+        "device/shared/narrow_emulation.py",  # what results take that are computed in float32
         "graph/rules/",
         FUSED,
         "testing/",

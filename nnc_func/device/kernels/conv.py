@@ -304,7 +304,7 @@ def _kernels(
                 bound=partial(bound, limit) if bound is not None and on == "numpy" else None,
             )
         )  # fmt: skip
-    return (*fast, *others, reference(fallback))
+    return (*fast, *others, reference(fallback, multiplies=True))
 
 
 def conv_result(

@@ -271,7 +271,7 @@ MATMUL = (
         ),
     ),
     *_AFTER,
-    reference(_matmul_reference),
+    reference(_matmul_reference, multiplies=True),
 )  # fmt: skip
 
 
@@ -333,5 +333,5 @@ def _tensordot_reference(xp: Any, a: Any, b: Any, *, axes: Any) -> Any:
 
 TENSORDOT = (
     *_products(Kernel("blas", compute=allocating(_tensordot_into, _tensordot_result), into=_tensordot_into)),
-    reference(_tensordot_reference),
+    reference(_tensordot_reference, multiplies=True),
 )

@@ -27,17 +27,16 @@ FLOAT16 = np.dtype("float16")
 def is_narrow(op: Op, avals: tuple[Aval, ...], params: dict[str, Any], on: str) -> bool:
     """Whether the operator is computed in float32: some operand is bfloat16, and it does more than move elements.
 
-    Or its result is float16, and it is one that BLAS computes. What applies other operators one by one leaves it to
-    each of them.
+    Or its result is float16, and it is a product, as BLAS computes them. What applies other operators one by one leaves
+    it to each of them.
     """
     if op.data_movement or op.kernels[-1].applies:
         return False
     if any(a.dtype.num >= REGISTERED for a in avals):
         return True
-    if on != "numpy" or not any(a.dtype == FLOAT16 for a in avals):
+    if on != "numpy" or not op.kernels[-1].multiplies or not any(a.dtype == FLOAT16 for a in avals):
         return False
-    results = _results(op, avals, params)
-    return bool(results[0].dtype == FLOAT16 and op.cost(avals, results, **params).threaded)
+    return bool(op.dtype(*(a.dtype for a in avals), **params) == FLOAT16)
 
 
 def _results(op: Op, avals: tuple[Aval, ...], params: dict[str, Any]) -> tuple[Aval, ...]:
@@ -48,7 +47,7 @@ def _results(op: Op, avals: tuple[Aval, ...], params: dict[str, Any]) -> tuple[A
 
 
 def _is_widened(dtype: Any) -> bool:
-    return dtype.num >= REGISTERED or dtype == FLOAT16
+    return bool(dtype.num >= REGISTERED or dtype == FLOAT16)
 
 
 @lru_cache(1024)

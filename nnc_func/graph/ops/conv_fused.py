@@ -168,7 +168,7 @@ CASES = tuple(
         in_rows("rows of windows", conv_rows.LIMIT),
         in_rows("few rows of windows", conv_rows.FEW),
         Kernel("one by one on cupy", compute=_one_by_one(_CUPY), namespaces=_CUPY.namespaces),
-        reference(_one_by_one(conv2d.kernels[-1])),
+        reference(_one_by_one(conv2d.kernels[-1]), multiplies=True),
     ),
     derivative=NOT_DIFFERENTIABLE("it is made after derivatives have been taken: differentiate what it was made of"),
     cost=_cost,

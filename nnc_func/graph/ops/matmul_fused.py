@@ -228,7 +228,7 @@ CASES = tuple(
         _library(PRODUCT, "onednn, small"),
         _library(PRODUCT, f"{PACKED}, fast math", fast=True, lasting=(1,)),
         _library(PRODUCT, PACKED, lasting=(1,)),
-        reference(_one_by_one),
+        reference(_one_by_one, multiplies=True),
     ),
     derivative=NOT_DIFFERENTIABLE("it is made after derivatives have been taken: differentiate what it was made of"),
     cost=_cost,
