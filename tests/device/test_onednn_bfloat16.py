@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 import nnc_func as nnc
 from nnc_func import nn
 from nnc_func.device.kernels import onednn_bfloat16 as narrow
+from nnc_func.device.kernels import onednn_calls
 from nnc_func.device.kernels.onednn_bfloat16 import PAIR, Exact, exponent
 from nnc_func.device.onednn.bfloat16 import is_native
 from nnc_func.device.onednn.library import present
@@ -133,12 +134,15 @@ def test_at_the_bound_differences_are_exact(first: int, second: int, bits: int, 
 @example([0, 0x8000], 1, False)
 @example([0x7FC0, 0xFF80], 3, True)
 @example([1, 0x3F80], 3, True)
+@example([0x3F80, 0x3F80, 0x7F80], 2, False)
 def test_the_exponent_of_the_least_magnitude(elements: list[int], room: int, reverses: bool) -> None:
     x = np.array(elements, np.uint16).view(B)
     x = np.broadcast_to(x[::-1], (2, x.size)).T if reverses else x
     magnitudes = [n & 0x7FFF for n in elements if n & 0x7FFF]
     wanted = min(magnitudes) >> 7 if magnitudes else 256
     assert exponent(x, np.empty(room, np.uint16)) == wanted
+    is_finite = all(n & 0x7F80 != 0x7F80 for n in elements)
+    assert exponent(x, np.empty(room, np.uint16), finite=True) == (wanted if is_finite else 0)
 
 
 @pytest.mark.parametrize(("left", "right", "is_kept"), [
@@ -146,7 +150,7 @@ def test_the_exponent_of_the_least_magnitude(elements: list[int], room: int, rev
 ])  # fmt: skip
 def test_who_computes_depends_on_exponents(left: int, right: int, is_kept: bool) -> None:
     by: list[str] = []
-    run = Exact(lambda *_: by.append("run"), lambda *_: by.append("widely"), (), np.empty(8, np.uint16))
+    run = Exact(lambda *_: by.append("run"), lambda *_: by.append("widely"), (), False, np.empty(8, np.uint16))
     a, b = (np.array([[max(each, 1) << 7 if each else 1]], np.uint16).view(B) for each in (left, right))
     run(a, b, np.empty((1, 1), B))
     run(b, a, np.empty((1, 1), B))
@@ -158,18 +162,26 @@ def test_who_computes_depends_on_exponents(left: int, right: int, is_kept: bool)
 
 @given(
     st.sampled_from(["conv2d", "conv2d_input_gradient", "conv2d_kernel_gradient"]), st.sampled_from(["NHWC", "NCHW"]),
-    st.tuples(st.integers(1, 3), st.integers(4, 9), st.integers(4, 9), st.integers(1, 20), st.integers(1, 20)),
-    st.integers(1, 3), st.integers(1, 2), st.sampled_from([1, 2]), st.tuples(EXPONENTS, EXPONENTS), st.integers(0, 9),
+    st.tuples(st.integers(1, 3), st.integers(1, 9), st.integers(1, 9), st.integers(1, 20), st.integers(1, 20)),
+    st.integers(1, 3), st.tuples(st.integers(1, 3), st.integers(1, 3)), st.sampled_from([(1, 1), (2, 1), (1, 2)]),
+    st.sampled_from([1, 2]), st.tuples(EXPONENTS, EXPONENTS), st.integers(0, 9),
 )  # fmt: skip
-@example("conv2d", "NHWC", (2, 8, 8, 16, 16), 3, 1, 1, ((-140, -127), (20, 50)), 0)
+@example("conv2d", "NHWC", (2, 8, 8, 16, 16), 3, (1, 1), (1, 1), 1, ((-140, -127), (20, 50)), 0)
+@example("conv2d_kernel_gradient", "NHWC", (1, 4, 32, 2, 2), 2, (1, 1), (2, 1), 2, ((-1, 1), (-1, 1)), 0)
+@example("conv2d_kernel_gradient", "NHWC", (1, 8, 128, 24, 24), 3, (1, 1), (2, 2), 1, ((-1, 1), (-1, 1)), 0)
+@example("conv2d_kernel_gradient", "NHWC", (1, 4, 1, 16, 16), 2, (1, 2), (1, 1), 1, ((-1, 1), (-1, 1)), 0)
+@example("conv2d_kernel_gradient", "NHWC", (3, 2, 1, 6, 6), 3, (3, 1), (1, 1), 1, ((-1, 1), (-1, 1)), 0)
+@example("conv2d_kernel_gradient", "NHWC", (2, 2, 2, 1, 16), 2, (1, 3), (1, 1), 1, ((-1, 1), (-1, 1)), 0)
 def test_convolutions_lose_nothing(
-    name: str, data_format: str, extents: Any, size: int, stride: int, groups: int, exponents: Any, seed: int
-) -> None:
+    name: str, data_format: str, extents: Any, size: int, stride: Any, dilation: Any, groups: int, exponents: Any,
+    seed: int,
+) -> None:  # fmt: skip
+    """Whatever was in scratch memory before: some elements of gradients were what lay there."""
     n, height, width, channels, out = extents
     shape = (n, height, width, channels * groups)
     wide = nnc.eager()
     params: dict[str, Any] = {
-        "padding": "SAME", "stride": (stride, stride), "groups": groups, "data_format": data_format
+        "padding": "SAME", "stride": stride, "dilation": dilation, "groups": groups, "data_format": data_format
     }  # fmt: skip
 
     def laid(x: Any) -> Any:
@@ -189,11 +201,32 @@ def test_convolutions_lose_nothing(
     magnitudes = getattr(wide.ops, name)(*map(abs, doubles), **params).numpy()
     count = max(size * size * channels, n * height * width, size * size * out)
     op = getattr(EAGER.ops, name)
-    is_close(op(*arrays, **params).numpy(), exact, magnitudes, count)
+    for _ in range(2):  # the first call has memory of its own, and this thread's others share one
+        onednn_calls._known.scratch.view(np.uint8)[...] = 0xFF
+        is_close(op(*arrays, **params).numpy(), exact, magnitudes, count)
     inputs = [LAZY.input(f"x{i}", a.shape, B) for i, a in enumerate(arrays)]
     of = getattr(LAZY.ops, name)
     is_close(LAZY.compile(inputs, of(*inputs, **params))(*arrays), exact, magnitudes, count)
     is_close(LAZY.compile(inputs[:1], of(inputs[0], arrays[1], **params))(arrays[0]), exact, magnitudes, count)
+
+
+@pytest.mark.parametrize("special", [np.nan, np.inf])
+@pytest.mark.parametrize("name", ["conv2d", "conv2d_input_gradient", "conv2d_kernel_gradient"])
+@pytest.mark.parametrize("channels", [1, 3, 16, 17])
+def test_what_is_not_finite_reaches_what_it_is_a_part_of(name: str, channels: int, special: float) -> None:
+    """Pairs are summed: the other one of an odd channel is the next pixel's, times zero."""
+    shapes = {"x": (1, 3, 4, channels), "w": (2, 2, channels, channels), "y": (1, 2, 3, channels)}
+    which = {"conv2d": "xw", "conv2d_input_gradient": "yw", "conv2d_kernel_gradient": "xy"}[name]
+    more = {"conv2d": {}, "conv2d_input_gradient": {"input_shape": shapes["x"]}}
+    params = more.get(name, {"kernel_shape": shapes["w"]})
+    for place in range(2):
+        arrays = [np.ones(shapes[each], B) for each in which]
+        at = 0, 1, min(1, arrays[place].shape[2] - 1), 0
+        arrays[place][at] = special
+        found = getattr(EAGER.ops, name)(*arrays, **params).numpy()
+        with np.errstate(all="ignore"):
+            wanted = getattr(REFERENCE.ops, name)(*[a.astype(F) for a in arrays], **params).numpy()
+        np.testing.assert_array_equal(np.isfinite(found.astype(F)), np.isfinite(wanted))
 
 
 # --- what follows ------------------------------------------------------------------------------------------
@@ -253,9 +286,9 @@ def test_weights_that_change_are_looked_at_again(monkeypatch: pytest.MonkeyPatch
     looked: list[int] = []
     before = narrow.exponent
 
-    def counting(x: Any, buffer: Any) -> int:
+    def counting(x: Any, buffer: Any, finite: bool = False) -> int:
         looked.append(x.size)
-        return before(x, buffer)
+        return before(x, buffer, finite)
 
     monkeypatch.setattr(narrow, "exponent", counting)
     x, shape = np.full((64, 256), 2.0**60, B), (256, 128)
@@ -270,7 +303,7 @@ def test_weights_that_change_are_looked_at_again(monkeypatch: pytest.MonkeyPatch
             assert same(program(x), np.full((64, 128), value * 2.0**68, B))
     if NATIVE:
         assert looked.count(64 * 256) == 12
-        assert 2 <= looked.count(256 * 128) <= 4  # once for each value
+        assert 4 <= looked.count(256 * 128) <= 8  # twice for each value
 
 
 def test_models_train_as_they_do_on_numpy() -> None:

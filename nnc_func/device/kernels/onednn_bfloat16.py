@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 Run = Callable[..., None]
 KEEPS = frozenset({"add", "subtract", "relu", "fast relu"})  # what may be done after, and makes nothing smaller
 CHUNK = 1 << 18  # elements that are looked at together: what is made of them stays in the second cache
+INFINITE = 0xFF00  # twice the bits of infinity; those of NaN are more
 ZERO = 0xFFFF  # stands for the magnitude of an array of zeros: greater than that of NaN
 BITS, BIAS, LEAST = 7, 127, 126  # of bfloat16: those behind the first one; of exponents; the least one, negated
 PAIR = 2 * BIAS + 2 * BITS - LEAST  # what exponents of two operands have to sum up to, as they are stored
@@ -39,7 +40,7 @@ def multiplies(avals: Sequence[Any], after: Sequence[After] = (), fast: bool = F
     return is_native(present())
 
 
-def exponent(x: Any, buffer: Any) -> int:
+def exponent(x: Any, buffer: Any, finite: bool = False) -> int:
     """The exponent, as it is stored, of the least element but for zeros; 0: it is no normal number.
 
     Parameters
@@ -48,6 +49,8 @@ def exponent(x: Any, buffer: Any) -> int:
         Of bfloat16, however it lies.
     buffer
         Memory for its elements, uint16, or for as many as are looked at together.
+    finite
+        Whether it is 0 as well if there are NaN or infinities.
 
     Examples
     --------
@@ -65,6 +68,8 @@ def exponent(x: Any, buffer: Any) -> int:
         part = bits[start : start + buffer.size]
         magnitudes = buffer[: part.size]
         np.add(part, part, magnitudes)  # without the sign
+        if finite and np.maximum.reduce(magnitudes) >= INFINITE:
+            return 0
         np.subtract(magnitudes, 1, magnitudes)  # of a zero the greatest number
         least = min(least, int(np.minimum.reduce(magnitudes)))
     return (least + 1) >> (BITS + 1)
@@ -81,14 +86,18 @@ class Exact:
         ``widely(operands, out)``: in float32.
     lasting
         Positions of operands that have the same elements until somebody says otherwise: they are looked at once.
+    finite
+        Whether those of NaN or infinities are computed in float32 too.
     buffer
         See `exponent`.
     """
 
-    __slots__ = ("_buffer", "_lasting", "_run", "_widely")
+    __slots__ = ("_buffer", "_finite", "_lasting", "_run", "_widely")
 
-    def __init__(self, run: Run, widely: Callable[..., None], lasting: Collection[int], buffer: Any) -> None:
-        self._run, self._widely, self._lasting, self._buffer = run, widely, lasting, buffer
+    def __init__(
+        self, run: Run, widely: Callable[..., None], lasting: Collection[int], finite: bool, buffer: Any
+    ) -> None:
+        self._run, self._widely, self._lasting, self._finite, self._buffer = run, widely, lasting, finite, buffer
 
     def __call__(self, *arrays: Any) -> None:
         *operands, out = arrays
@@ -100,7 +109,7 @@ class Exact:
     def fixed(self, arrays: Mapping[int, Any]) -> Run:
         """See `Kernel.bound`."""
         run: Any = self._run
-        return Exact(run.fixed(arrays), self._widely, self._lasting, self._buffer)
+        return Exact(run.fixed(arrays), self._widely, self._lasting, self._finite, self._buffer)
 
     def _keeps(self, operands: Sequence[Any]) -> bool:
         left, right, *others = [self._exponent(place, x) for place, x in enumerate(operands)]
@@ -108,23 +117,26 @@ class Exact:
 
     def _exponent(self, place: int, x: Any) -> int:
         if place not in self._lasting:
-            return exponent(x, self._buffer)
+            return exponent(x, self._buffer, self._finite)
         from nnc_func.device.onednn.packing import remembered
 
-        return remembered(x, lambda: exponent(x, self._buffer))
+        both: tuple[int, int] = remembered(x, lambda: (exponent(x, self._buffer), exponent(x, self._buffer, True)))
+        return both[self._finite]
 
 
-def exact(of: Callable[..., Run], widely: Callable[..., None], lasting: Collection[int] = ()) -> Callable[..., Run]:
+def exact(
+    of: Callable[..., Run], widely: Callable[..., None], lasting: Collection[int] = (), finite: bool = False
+) -> Callable[..., Run]:
     """What makes of scratch memory, `scratch` and then its own, a product that loses nothing.
 
     Parameters
     ----------
     of
         Makes of its own scratch memory what computes it by the processor's instructions.
-    widely, lasting
+    widely, lasting, finite
         As those of `Exact`.
     """
-    return lambda buffer, *own: Exact(of(*own), widely, lasting, buffer)
+    return lambda buffer, *own: Exact(of(*own), widely, lasting, finite, buffer)
 
 
 def scratch(avals: Sequence[Any]) -> tuple[tuple[tuple[int, ...], Any], ...]:

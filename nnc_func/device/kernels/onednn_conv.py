@@ -85,7 +85,37 @@ def takes_images(kind: str, avals: Sequence[Any], *, fast: bool = False, **param
         isinstance(n, int) and n > 0 for shape in shapes for n in shape
     ):
         return False
-    return not pads_inward(params["padding"]) and accepted(partial(convolution_of, kind), avals, **params)
+    if pads_inward(params["padding"]) or (is_bfloat16(avals[0].dtype) and not _is_right(kind, avals, **params)):
+        return False
+    return accepted(partial(convolution_of, kind), avals, **params)
+
+
+def _is_right(
+    kind: str, avals: Sequence[Any], *, stride: Any, padding: Any, dilation: Any, data_format: str,
+    kernel_shape: Any = None, **_: Any,
+) -> bool:  # fmt: skip
+    """Whether the library's convolution of bfloat16 is what it should be.
+
+    Its gradient by the kernel (3.2, AVX-512) is not where windows have gaps: whole groups are wrong, or the last
+    channels; nor where an element of the kernel sees padding alone, or a step is over a whole image: it is what was in
+    memory before.
+    """
+    if kind != "by kernel":
+        return True
+    images = avals[0].shape[1:3] if data_format == NHWC else avals[0].shape[2:4]
+    over = windows_of(tuple(images), tuple(kernel_shape[:2]), stride, padding, dilation)
+    return over.dilation == (1, 1) and all(
+        len(over.along(axis)) == over.size[axis] and over.stride[axis] <= over.inputs[axis] for axis in (0, 1)
+    )
+
+
+def _sums_pairs(kind: str, kernel: Sequence[int], groups: int) -> bool:
+    """Whether the library multiplies elements that are none by zero, which makes NaN of what lies behind others.
+
+    It sums products of bfloat16 two by two: of an odd number of channels the last one's other is the next pixel's
+    first. Of a gradient by the kernel it is that of an element in a row.
+    """
+    return kind == "by kernel" or (kernel[2] if kind == "forward" else kernel[3] // groups) % 2 == 1
 
 
 def _takes_narrow(kind: str, avals: Sequence[Any], **params: Any) -> bool:
@@ -121,7 +151,8 @@ def bound_convolution(
         return of
     lasting = params.pop("lasting", ())
     wide = partial(widely, partial(bound_convolution, kind), partial(_scratch, kind), params)
-    return exact(of, wide, lasting if shares else ())
+    pairs = _sums_pairs(kind, avals[1].shape, params["groups"])
+    return exact(of, wide, lasting if shares else (), finite=pairs)
 
 
 def _scratch(kind: str, avals: Sequence[Any], *, fast: bool = False, **params: Any) -> Scratch:

@@ -71,7 +71,7 @@ class _Known:
         key = id(array)
         self.array = weakref.ref(array, lambda ended: _forget(key, ended))
         self.kept: list[Packed] = []
-        self.found: int | None = None  # of its elements, see `remembered`
+        self.found: Any = None  # of its elements, see `remembered`
         self.version = version
 
 
@@ -137,15 +137,14 @@ def shared(primitive: Primitive, position: int, owner: Any, array: Any, seen: Se
         return found.memory
 
 
-def remembered(array: Any, find: Callable[[], int]) -> int:
+def remembered(array: Any, find: Callable[[], Any]) -> Any:
     """What `find` found of the array's elements: it is asked once while they are the same, as those of `shared`."""
     known = _known.get(id(array))
-    if known is None or known.array() is not array or known.found is None:
+    found = known.found if known is not None and known.array() is array else None
+    if found is None:
         with _lock:
-            known = _of(array)
-            known.found = find()
-            return known.found
-    return known.found
+            found = _of(array).found = find()
+    return found
 
 
 def note_version(array: Any, owner: Hashable, version: Hashable) -> None:
