@@ -226,6 +226,8 @@ def test_an_interrupt_while_one_waits_leaves_a_stack_that_works(is_by_worker: bo
     thread.join()
     assert z.item() == 2.0
     assert (by[0] == WORKER.thread) is is_by_worker
+    assert len(by) == 1  # it was not begun again
+    assert threading.get_ident() not in by
     assert restored()
 
 
@@ -256,23 +258,23 @@ def test_a_small_operand_does_not_ask_for_what_stands_behind_it(is_recorded: boo
     assert z.item() == 4.0
 
 
-def test_an_interrupt_of_who_computes_lets_it_be_computed_again() -> None:
-    interrupted: list[int] = []
+@pytest.mark.parametrize("is_blocked", [True, False])
+def test_what_a_function_raises_that_is_no_exception_is_told_who_looks(is_blocked: bool) -> None:
+    """No thread of the user's computes it: so it ends none, whoever computes."""
 
-    def once(array: Any) -> Any:
-        if not interrupted:
-            interrupted.append(1)
-            raise KeyboardInterrupt
-        return array
+    def ends(array: Any) -> Any:
+        raise KeyboardInterrupt("by itself")
 
     first = threading.Event()
-    blocked = called(STACK.asarray(0.0), lambda a: [first.wait(60), a][1])  # the worker is at this one
-    y = called(STACK.asarray(1.0), once)
-    with pytest.raises(KeyboardInterrupt):
-        y.item()
-    assert y.item() == 1.0
-    first.set()
-    assert blocked.item() == 0.0
+    blocked = called(STACK.asarray(0.0), lambda a: [first.wait(60), a][1]) if is_blocked else None
+    try:
+        y = called(STACK.asarray(1.0), ends)
+        for _ in range(2):
+            with pytest.raises(NncError, match="KeyboardInterrupt was raised by what was computed ahead: by itself"):
+                y.item()
+    finally:
+        first.set()
+    assert blocked is None or blocked.item() == 0.0
 
 
 def test_the_switch_interval_is_restored_after_errors_and_left_if_somebody_else_changed_it() -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from nnc_func.aval import Aval
+from nnc_func.memo import Few
 
 MOST = 20_000  # costs that are remembered
 
@@ -44,17 +45,23 @@ class Costs:
     (None, None, 1.0)
     """
 
-    __slots__ = ("_known",)
+    __slots__ = ("_few", "_known")
 
     def __init__(self) -> None:
         self._known: dict[Any, Cost] = {}
+        self._few = Few(self._known)
 
-    def of(self, key: Any, avals: Callable[[], tuple[Aval, ...]]) -> Cost:
-        """What is known under that key; the avals of results are asked for where nothing is."""
+    def of(self, key: Any, avals: Callable[[], tuple[Aval, ...]], holds_functions: bool = False) -> Cost:
+        """What is known under that key; the avals of results are asked for where nothing is.
+
+        Of keys that hold functions of the user's, which may be new ones each time, few are remembered.
+        """
         found = self._known.get(key)
         if found is None:
             found = Cost(avals())
             if len(self._known) >= MOST:
                 self._known.clear()
             self._known[key] = found
+            if holds_functions:
+                self._few.note(key)
         return found

@@ -276,7 +276,7 @@ class Ahead:
             else:
                 known = {k: v for k, v in params.items() if k != "after"} if pure else params
                 key = (op, op.key(op.canonical(known)), *kinds)
-            cost = self._costs.of(key, lambda: self._avals(op, args, kinds, known, pure))
+            cost = self._costs.of(key, lambda: self._avals(op, args, kinds, known, pure), pure)
         except (NncError, TypeError):  # what is refused is refused by the stack, in its words
             return None
         if not cost.avals:

@@ -1,15 +1,19 @@
 """Jobs: operators that were formed ahead. Each is computed once, by the worker or by whoever wants its values first.
 
-A job has a token, and who takes that computes it: the worker, which goes through jobs in order, or a thread that looks
-at a value. Such a thread waits for the worker as long as that gets on. Where it does not (it is amid a function of
-the host that waits in turn, it has another's values to wait for, it was not forked), the thread computes what it needs
-itself, and only waits for what another is computing right now.
+Who claims a job computes it: the worker, which goes through jobs in order, or a thread that looks at a value. Such a
+thread waits for the worker as long as that gets on with what the same thread has formed. Where it does not (it is amid
+a function of the host that waits in turn, it has another's values to wait for, it was not forked), the thread computes
+what it needs itself, and only waits for what another is computing right now.
+
+The main thread has a thread of its own do that (`worker.aside`), and waits: only there do signals come, and an
+interrupt may strike at any line, twice. So what is interrupted is waiting, and what is computed goes on.
 
 A finaliser may come in while a job is computed, and look at what is made of that: in that thread, or in another that
 the first one waits for in turn. Jobs are pure: who finds that he would wait for himself computes the job once more.
 Where that asks again, a function of the host wants a value that is made of its own result, and is told so.
 
-Nothing here locks: tokens, lists and queues are taken from in one step. A finaliser may come in at any time.
+Nothing here locks: a job is claimed, and its values are made known, by `dict.setdefault`, in one step. What another
+thread has left half done, as in a process that was forked, whoever comes next does again.
 """
 
 from __future__ import annotations
@@ -18,12 +22,13 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from contextvars import copy_context
+from functools import partial
 from time import perf_counter
 from typing import Any
 
 from nnc_func.engine.dynamic.ahead.costs import Cost
 from nnc_func.engine.dynamic.ahead.episodes import Episode
-from nnc_func.engine.dynamic.ahead.worker import WORKER
+from nnc_func.engine.dynamic.ahead.worker import WORKER, Aside, aside, is_ours
 from nnc_func.engine.dynamic.records import PART, Recorded
 from nnc_func.errors import RunError
 from nnc_func.graph.origin import Origin, attributed, describe
@@ -31,7 +36,8 @@ from nnc_func.graph.tensors.promise import Promise, promise, without_frames
 from nnc_func.graph.tensors.tensor import Tensor
 
 PATIENCE = 5e-3  # seconds that one waits for another thread before one looks again at what can be done oneself
-_running: set[Job] = set()
+CLAIM = VALUES = 0  # the one key of each
+OVER: Any = object()  # stands for values that were made known and let go
 _waits_for: dict[int, Job] = {}  # by thread
 
 
@@ -61,8 +67,8 @@ class Job:
         Of its results; empty once these are there.
     nbytes
         What it holds and makes.
-    runner
-        The thread that computes it.
+    former
+        The thread that has formed it.
     episode
         That it was formed in, if that is to be judged.
     has_values, is_over
@@ -70,8 +76,9 @@ class Job:
     """
 
     __slots__ = (
-        "__weakref__", "_again", "_call", "_context", "_is_one", "_open", "_token", "_waiters", "cost", "episode",
-        "has_values", "is_over", "nbytes", "operands", "promises", "recorded", "runner", "serial", "stack", "where",
+        "__weakref__", "_again", "_aside", "_call", "_claim", "_context", "_is_one", "_made", "_waiters", "cost",
+        "episode", "former", "has_values", "is_over", "nbytes", "operands", "promises", "recorded", "serial", "stack",
+        "where",
     )  # fmt: skip
 
     def __init__(
@@ -81,11 +88,12 @@ class Job:
         self.stack, self._call, self.operands, self.cost = stack, call, operands, cost
         self.where, self.serial, self.recorded, self._is_one = where, serial, recorded, is_one
         self._context: Any = copy_context()
-        self._token: list[None] = [None]
+        self._claim: dict[int, tuple[int, object]] = {}  # the thread that computes it, and of which process
         self._again: list[None] = [None]
-        self._open: list[None] = [None]  # until its results are there
+        self._made: dict[int, Any] = {}  # its values, before they are made known
+        self._aside: Aside | None = None  # what computes it for the main thread
         self._waiters: list[Any] = []
-        self.runner: int | None = None
+        self.former = threading.get_ident()
         self.has_values = self.is_over = False
         self.promises: Sequence[Promise] = [promise(self, n, aval) for n, aval in enumerate(cost.avals)]
         self.nbytes = 0
@@ -100,75 +108,96 @@ class Job:
 
     def compute(self) -> None:
         """Compute it, and what it is made of, unless another thread does or has."""
-        if not self.has_values and self._token:
+        if not self.has_values and self.runner is None:
             with suppress(RunError):  # which who looks at it will be told
                 settle(self)
 
+    @property
+    def runner(self) -> int | None:
+        """The thread that computes it; None where nobody does, or whoever did is not in this process."""
+        claim = self._claim.get(CLAIM)
+        return claim[0] if claim is not None and PROCESS.has(claim) else None
+
     def taken(self) -> bool:
-        """Whether this thread is to compute it: it has the token now."""
-        try:
-            self._token.pop()
-        except IndexError:
-            return False
-        self.runner = threading.get_ident()
-        _running.add(self)
-        return True
+        """Whether this thread is to compute it: it has claimed it now."""
+        claim = self._claim
+        before = claim.get(CLAIM)
+        if before is not None:
+            if PROCESS.has(before):
+                return False
+            claim = self._claim = {}
+        mine = threading.get_ident(), PROCESS.mark
+        return claim.setdefault(CLAIM, mine) == mine
 
     def run(self) -> None:
-        """Compute it; whoever calls this has its token, and its operands are there."""
+        """Compute it; whoever calls this has claimed it, and its operands are there."""
         stack, call, operands, context, promises = self.stack, self._call, self.operands, self._context, self.promises
         if self.has_values:  # who computed it once more was faster
             return
-        try:
-            values = context.copy().run(self._values, stack, call, operands)
-        except Exception as error:
-            values = [_noted(error, self.where)] * len(promises)
-        except BaseException as error:
-            if WORKER.thread == threading.get_ident():
-                failed = RunError(f"{type(error).__name__} was raised by what was computed ahead: {error}")
-                values = [_noted(failed, self.where)] * len(promises)
-            else:
-                raise
+        values = self._made.get(VALUES)
+        if values is None:
+            values = self._computed(stack, call, operands, context, len(promises))
+            values = self._made.setdefault(VALUES, values)
         del stack, call, operands, context
-        try:
-            self._open.pop()
-            for each, value in zip(promises, values, strict=True):
-                each.value = value
-            self.has_values = True
-        except IndexError:  # who computed it once more was faster
+        if values is OVER:
             return
-        except BaseException:  # an interrupt
-            self._open.append(None)
-            raise
+        for each, value in zip(promises, values, strict=True):
+            each.value = value
+        self.has_values = True
         del values, each, value, promises
         self.let_go()
 
+    def _computed(self, stack: Any, call: Any, operands: Any, context: Any, count: int) -> list[Any]:
+        """Its values, or the error in the place of each; what is no fault of the operator's is raised."""
+        try:
+            return context.copy().run(self._values, stack, call, operands)  # type: ignore[no-any-return]
+        except Exception as error:
+            if not is_ours() and _is_deep(error):  # of whoever looks
+                raise
+            return [_noted(error, self.where)] * count
+        except BaseException as error:
+            if not is_ours():
+                raise
+            failed = RunError(f"{type(error).__name__} was raised by what was computed ahead: {error}")
+            return [_noted(failed, self.where)] * count
+
     def is_done(self) -> bool:
-        """Whether it is over; what an interrupt has left undone in this thread is done now."""
-        if self.has_values and not self.is_over and self.runner in (threading.get_ident(), None):
+        """Whether it is over; what an interrupt has left undone is done now."""
+        if self.has_values and not self.is_over:
             self.let_go()
         return self.is_over
 
     def let_go(self) -> None:
-        """Be over, now that its values are there."""
+        """Be over, now that its values are there: any thread may say so, and several."""
         self.operands = self.promises = ()
         self._context = self._call = self.stack = None  # type: ignore[assignment]
-        self.runner = None
-        _running.discard(self)
+        self._made[VALUES] = OVER
+        self._aside = None
         self.is_over = True
         self._wake()
 
     def give_back(self) -> None:
         """Let another thread compute it."""
-        self.runner = None
-        _running.discard(self)
-        if not self._token:
-            self._token.append(None)
+        self._claim.clear()
         self._wake()
 
     def _wake(self) -> None:
         while self._waiters:
-            self._waiters.pop().release()
+            try:
+                waiter = self._waiters.pop()
+            except IndexError:  # another thread was faster
+                return
+            waiter.release()
+
+    def is_computed_aside(self) -> bool:
+        """Whether a thread of its own computes it now, or has; not where the interpreter ends."""
+        call = self._aside
+        if self.has_values or (call is not None and call.is_alive):
+            return True
+        call = aside(partial(_quietly, self))
+        if call is not None and not self.has_values:
+            self._aside = call
+        return call is not None
 
     def run_again(self) -> None:
         """Compute it once more, since who computes it waits for this thread.
@@ -186,7 +215,12 @@ class Job:
                 f"a value is asked for{f' (of {where})' if where else ''} by a function that it is made of: a function "
                 "of the host reads what it is given, and values that were there when it was applied"
             ) from None
-        self.run()
+        try:
+            self.run()
+        except BaseException:  # an interrupt: it is as if it had not been tried
+            if not self.has_values:
+                self._again.append(None)
+            raise
 
     def _values(self, stack: Any, call: Any, operands: Any) -> list[Any]:
         args = []
@@ -260,16 +294,23 @@ def settle(job: Job) -> None:
     """
     mine = threading.get_ident()
     while not job.has_values and WORKER.is_busy and WORKER.thread != mine:
-        done = WORKER.done
+        done, at = WORKER.done, WORKER.at
+        if at is not None and at.former != job.former:
+            break  # it is at another thread's
         if job.wait() or WORKER.done == done:
             break
+    _settle_now(job, mine, mine == threading.main_thread().ident)
+
+
+def _settle_now(job: Job, mine: int, is_main: bool) -> None:
+    """As `settle`, without patience for the worker."""
     waiting = [job]
     while waiting:
         at = waiting[-1]
         if at.has_values:
             waiting.pop()
             continue
-        if not at._token:
+        if at.runner is not None:
             if _is_circular(at, mine):
                 at.run_again()
             else:
@@ -278,14 +319,21 @@ def settle(job: Job) -> None:
         missing = [x.sequence for x in at.operands if type(x) is Promise and not x.sequence.has_values]
         if missing:
             waiting += missing
-            continue
-        try:
-            if at.taken():
+        elif is_main and at.is_computed_aside():
+            at.wait()
+        elif at.taken():
+            try:
                 at.run()
-        except BaseException:  # an interrupt: it is as if it had not begun
-            if not at.has_values and at.runner in (mine, None):  # None: the token may be taken already
-                at.give_back()
-            raise
+            except BaseException:
+                if not at.has_values:
+                    at.give_back()
+                raise
+
+
+def _quietly(job: Job) -> None:
+    """Compute a job that the main thread wants: whoever looks at it is told what failed."""
+    with suppress(RunError):
+        _settle_now(job, threading.get_ident(), False)
 
 
 def over(job: Job) -> None:
@@ -315,14 +363,33 @@ def _noted(error: Exception, where: Origin) -> Exception:
     return without_frames(error)
 
 
-def _forked() -> None:
-    """In a process that was forked: what other threads were at, nobody is; it may be computed anew."""
-    mine = threading.get_ident()
-    _waits_for.clear()
-    for job in list(_running):
-        if job.runner != mine:
-            job._waiters.clear()
-            job.give_back()
+def _is_deep(error: BaseException | None) -> bool:
+    """Whether the calls of whoever looks were too many already."""
+    return error is not None and (isinstance(error, RecursionError) or _is_deep(error.__cause__))
 
 
-WORKER.forked = _forked
+class _Process:
+    """Which claims are of this process: after a fork, those of the thread that has called it, and new ones.
+
+    Attributes
+    ----------
+    mark
+        What new claims have beside their thread.
+    """
+
+    def __init__(self) -> None:
+        self.mark = object()
+        self._survivor: int | None = None
+
+    def has(self, claim: tuple[int, object]) -> bool:
+        """Whether the thread of a claim is in this process."""
+        return claim[1] is self.mark or claim[0] == self._survivor
+
+    def forked(self) -> None:
+        """This is a process that was forked: what other threads were at may be computed anew."""
+        self._survivor, self.mark = threading.get_ident(), object()
+        _waits_for.clear()
+
+
+PROCESS = _Process()
+WORKER.forked = PROCESS.forked

@@ -3,7 +3,8 @@
 There is one because kernels that go side by side share the cores and the memory's bandwidth anyhow, and because
 handing a value from one thread to another takes longer than a small operator: what is formed is computed in the order
 in which it was formed, whoever formed it. Nobody depends on the worker: who wants a value that it has not begun with
-computes that himself. So it may be gone, as in a process that was forked, or when the interpreter ends.
+computes that himself, or has a thread do it. So it may be gone, as in a process that was forked, or when the
+interpreter ends.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import atexit
 import os
 import sys
 import threading
+from _thread import start_new_thread
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
 from typing import Any
@@ -32,14 +34,19 @@ class Worker:
         Its identity; None before it was first needed.
     is_busy
         Whether it computes, or is about to.
+    at
+        The job that it computes.
     done
         Counts the jobs that it has finished: who waits sees by it that there is progress.
+    has_ended
+        Whether the interpreter ends: no thread is started any more.
     forked
         Is called in a process that was forked.
     """
 
     def __init__(self) -> None:
-        self._watched = False
+        self._watched = self.has_ended = False
+        self._usual = sys.getswitchinterval()  # the interval that was set last before ours
         self.forked: Callable[[], None] | None = None
         self._before: float | None = None  # the interval that was set before ours
         self._begin()
@@ -50,15 +57,18 @@ class Worker:
         self._thread: threading.Thread | None = None
         self.thread: int | None = None
         self.is_busy = False
+        self.at: Any = None
         self.done = 0
 
     def give(self, job: Any) -> None:
         """Let a job be computed; it is started where there is none."""
         if self._thread is None and not self._start():
             return
+        self.jobs.put(job)  # before: an interrupt may come, and nobody else would calm
         if not self.is_busy:
             self.hasten()
-        self.jobs.put(job)
+            if not self.is_busy and self.jobs.empty():  # it was faster
+                self.calm()
 
     def _start(self) -> bool:
         """Start it; whether it runs. It does not while the interpreter ends: who looks at a value computes that."""
@@ -85,20 +95,22 @@ class Worker:
         with self._turning:
             now = sys.getswitchinterval()
             if self._before is None and now > OFTEN:
-                self._before = now
+                self._before = self._usual = now
                 sys.setswitchinterval(OFTEN)
 
     def calm(self) -> None:
         """Nothing is ahead: as it was before, unless somebody else has changed it since."""
         with self._turning:
-            before, self._before = self._before, None
-            if before is not None and abs(sys.getswitchinterval() - OFTEN) < 1e-6:
+            before = self._before
+            if before is not None and _is_often():
                 sys.setswitchinterval(before)
+            self._before = None
 
     # --- in its thread ------------------------------------------------------------------------------------
 
     def _work(self, jobs: SimpleQueue[Any]) -> None:
         self.thread = threading.get_ident()
+        _ours.yes = True
         while True:
             try:
                 job = jobs.get_nowait()
@@ -108,6 +120,7 @@ class Worker:
                 try:
                     job = jobs.get(timeout=LINGERING)
                 except Empty:
+                    self.calm()  # an interrupt may have come between what was given and whoever hastened
                     STORAGE.close()
                     job = jobs.get()
                 self.is_busy = True
@@ -117,7 +130,9 @@ class Worker:
                 self.is_busy = False
                 self.calm()
                 return
+            self.at = job
             job.compute()
+            self.at = None
             del job  # what it holds is not for the worker to keep
             self.done += 1
 
@@ -125,7 +140,7 @@ class Worker:
 
     def end(self) -> None:
         """Let it end after the job that it is at, and wait a moment for that; what is left nobody has looked at."""
-        thread, jobs = self._thread, self.jobs
+        thread, jobs, self.has_ended = self._thread, self.jobs, True
         if thread is None:
             return
         try:
@@ -140,9 +155,67 @@ class Worker:
         """The thread was not forked: another one is started when it is needed."""
         self._begin()
         STORAGE.close()
-        self.calm()
+        self._before = None
+        if _is_often():  # the other process was at it, or amid a change
+            sys.setswitchinterval(self._usual)
         if self.forked is not None:
             self.forked()
 
 
+def _is_often() -> bool:
+    return abs(sys.getswitchinterval() - OFTEN) < 1e-6
+
+
+_ours = threading.local()
+
+
+def is_ours() -> bool:
+    """Whether this thread is the worker, or one that computes aside: nobody of the user's waits in it."""
+    return getattr(_ours, "yes", False)
+
+
 WORKER = Worker()
+
+
+class Aside:
+    """A call of a function in a thread of its own.
+
+    It is no `threading.Thread`: an interrupt amid the start of one leaves Python's list of threads in disorder.
+
+    Attributes
+    ----------
+    has_returned
+        Whether it has.
+    """
+
+    __slots__ = ("_function", "_process", "has_returned")
+
+    def __init__(self, function: Callable[[], None]) -> None:
+        self._function = function
+        self._process: Any = WORKER.jobs  # another one in each process
+        self.has_returned = False
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the function is called, or about to be, in this process."""
+        return not self.has_returned and self._process is WORKER.jobs
+
+    def run(self) -> None:
+        """Call it; in its thread."""
+        _ours.yes = True
+        try:
+            self._function()
+        finally:
+            self.has_returned = True
+
+
+def aside(function: Callable[[], None]) -> Aside | None:
+    """A thread that calls a function, started; None where none can be, as when the interpreter ends."""
+    if WORKER.has_ended or sys.is_finalizing():
+        return None
+    found = Aside(function)
+    try:
+        start_new_thread(found.run, ())
+    except RuntimeError:
+        return None
+    return found
