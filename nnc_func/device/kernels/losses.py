@@ -16,6 +16,7 @@ import numpy as np
 from nnc_func.device.kernels.blocks import Grid, grid, in_turn, threads_worth
 from nnc_func.device.kernels.linalg import NUMPY_LIKE, Arrays, Scratch, allocating
 from nnc_func.device.kernels.move import converted, dtype_of
+from nnc_func.device.kernels.onednn_rows import softmax_kernel
 from nnc_func.facets.kernels import Kernel, reference
 
 
@@ -101,7 +102,8 @@ def _softmax_scratch(avals: Arrays, *, axis: int) -> Scratch:
     return ((_kept(avals[0].shape, axis), _float_dtype(avals[0])),)
 
 
-def _softmax_into(xp: Any, arrays: Arrays, outs: Arrays, scratch: Arrays, *, axis: int) -> None:
+def softmax_into(xp: Any, arrays: Arrays, outs: Arrays, scratch: Arrays, *, axis: int) -> None:
+    """Of softmax, with scratch for a number a row; the result may lie over the operand."""
     (x,), (out,), (row,) = arrays, outs, scratch
     if not x.size:  # the largest of no elements is refused
         return
@@ -131,8 +133,9 @@ def _softmax_reference(xp: Any, x: Any, *, axis: int) -> Any:
 
 
 SOFTMAX = (
+    softmax_kernel("softmax"),
     Kernel(
-        "in place", compute=allocating(_softmax_into, _same, _softmax_scratch), into=_softmax_into,
+        "in place", compute=allocating(softmax_into, _same, _softmax_scratch), into=softmax_into,
         scratch=_softmax_scratch, namespaces=NUMPY_LIKE, overwrites=(0,), infallible=True, strided=True,
     ),
     reference(_softmax_reference),
@@ -169,6 +172,7 @@ def _log_softmax_reference(xp: Any, x: Any, *, axis: int) -> Any:
 
 
 LOG_SOFTMAX = (
+    softmax_kernel("log_softmax"),
     *_by_parts("in place", _log_softmax_into, _same, _log_softmax_scratch, overwrites=(0,), strided=True),
     reference(_log_softmax_reference),
 )  # fmt: skip
@@ -227,7 +231,7 @@ def _gradient_scratch(avals: Arrays, *, axis: int) -> Scratch:
 
 def _gradient_into(xp: Any, arrays: Arrays, outs: Arrays, scratch: Arrays, *, axis: int) -> None:
     (logits, labels), (out,), (row,) = arrays, outs, scratch
-    _softmax_into(xp, (logits,), outs, scratch, axis=axis)
+    softmax_into(xp, (logits,), outs, scratch, axis=axis)
     xp.sum(labels, axis=axis, keepdims=True, out=row)
     xp.multiply(out, row, out=out)
     xp.subtract(out, labels, out=out)

@@ -6,6 +6,7 @@
 - ``integer``: both of bytes, summed in int32, where the processor multiplies these exactly.
 - ``bfloat16``: whether the processor multiplies that, and keeps NaN and infinities.
 - ``elementwise``, ``pooling``, ``reorders``: sums and products of arrays, windows, and orders of axes.
+- ``rows``: reductions of rows of matrices, softmax, and rows that are normalised.
 - ``recurrent``: recurrent layers, all times at once.
 - ``packing``: puts weights that stay the same into the order in which a primitive wants them, once.
 - ``bound``: a primitive as a function of arrays.

@@ -8,7 +8,7 @@ import numpy as np
 
 from nnc_func.body import Body
 from nnc_func.device.kernels.linalg import MATMUL, allocating, blas_ready
-from nnc_func.device.kernels.losses import SOFTMAX
+from nnc_func.device.kernels.losses import SOFTMAX, softmax_into
 from nnc_func.errors import OperatorError, ShapeError
 from nnc_func.facets import dims, shapes
 from nnc_func.facets.derivatives import NOT_DIFFERENTIABLE
@@ -117,8 +117,7 @@ def _into(xp: Any, arrays: Any, outs: Any, scratch: Any, *, body: Body | None, t
             xp.matmul(q[at][part], k[at], out=block)
             if found is not None:
                 call_lowered(found, [block, *[a[part] for a in seen], block, *registers, block])
-            assert SOFTMAX[0].into is not None
-            SOFTMAX[0].into(xp, (block,), (block,), (row,), axis=-1)
+            softmax_into(xp, (block,), (block,), (row,), axis=-1)
             xp.matmul(block, v[at], out=out[at][part])
 
 

@@ -11,6 +11,7 @@ from attrs import evolve
 
 from nnc_func.device.kernels import reduce as kernels
 from nnc_func.device.kernels.move import NUMPY
+from nnc_func.device.kernels.onednn_rows import reduction_kernel
 from nnc_func.errors import DTypeError
 from nnc_func.facets import dtypes, movement, shapes
 from nnc_func.facets.derivatives import Constant, Custom, Derivative, Linear
@@ -46,13 +47,13 @@ def reduction(
     samples: Samples | None = None,
     **facets: Any,
 ) -> Decorator:
-    """An operator that reduces axes; its kernels cannot fail once shapes are checked."""
+    """An operator that reduces axes; its kernels, but for a library's, cannot fail once shapes are checked."""
     return operator(
         shape=shape,
         dtype=dtype,
         derivative=derivative,
         samples=samples or Samples(dtypes=NUMBERS, params=_axes),
-        kernels=tuple(evolve(k, infallible=True) for k in kernel),
+        kernels=tuple(evolve(k, infallible=k.library is None) for k in kernel),
         cost=per_input_element(),
         **facets,
     )
@@ -85,6 +86,7 @@ def reduced_count(o: Any, x: Any, axis: Any) -> Any:
 @reduction(
     Linear(lambda o, g, x, *, axis, keepdims: spread(o, g, x, axis, keepdims)),
     kernel=(
+        reduction_kernel("sum"),
         kernels.of_rows(averaged=False),
         kernels.by_method("sum", dtypes.accumulated),
         kernels.standard("sum", dtypes.accumulated),
@@ -111,6 +113,7 @@ def _mean_compute(xp: Any, x: Any, *, axis: Any, keepdims: bool) -> Any:
 @reduction(
     Linear(_mean_transpose),
     kernel=(
+        reduction_kernel("mean"),
         kernels.of_rows(averaged=True),
         Kernel(
             "sum, divided",
@@ -155,7 +158,7 @@ DISTINCT = Samples(dtypes=NUMBERS, params=_axes, distinct=True)
 
 @reduction(
     EXTREME,
-    kernel=(kernels.by_method("max"), kernels.standard("max")),
+    kernel=(reduction_kernel("max"), kernels.by_method("max"), kernels.standard("max")),
     dtype=real,
     shape=movement.reduced_some,
     samples=DISTINCT,
@@ -169,7 +172,7 @@ def max_(x: Tensor, /, *, axis: Axes | None = None, keepdims: bool = False) -> T
 
 @reduction(
     EXTREME,
-    kernel=(kernels.by_method("min"), kernels.standard("min")),
+    kernel=(reduction_kernel("min"), kernels.by_method("min"), kernels.standard("min")),
     dtype=real,
     shape=movement.reduced_some,
     samples=DISTINCT,
