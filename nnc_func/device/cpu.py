@@ -126,8 +126,9 @@ class CPU(NumPy):
         A core of it, as far as the costs of kernels depend on it; an ordinary one if nothing is said.
     fast_math
         Kernels may be taken that make something else of NaN and of infinities: rectifiers, clips, sigmoids and swishes
-        behind convolutions, products and chains, and maxima of windows, of which one of -inf alone gives the least
-        finite number; and products of bfloat16 that read and write numbers below 2^-126 as zero.
+        behind convolutions, products and chains; maxima of windows, of which one of -inf alone gives the least finite
+        number; maxima, minima and softmaxes of rows, and these have zeros for what is below 2^-126; and products of
+        bfloat16 that read and write such numbers as zero.
 
     Raises
     ------
