@@ -124,7 +124,8 @@ def erfc(xp: Any, x: Any) -> Any:
     if dtype_of(x).itemsize > 4:
         low = xp.minimum(size, xp.ones_like(size))
         tail = xp.where(size < 0.5, 1 - _series(low), tail)
-    return 1 - xp.copysign(xp.ones_like(x), x) + xp.copysign(tail, x)  # 2 - tail below zero, with no choice
+    sign = xp.copysign(xp.ones_like(x), x)  # which takes as long as five products
+    return 1 - sign + sign * tail  # 2 - tail below zero, with no choice
 
 
 def erfinv(xp: Any, y: Any) -> Any:
