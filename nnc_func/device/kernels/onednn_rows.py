@@ -1,6 +1,7 @@
-"""Kernels of oneDNN: sums and means over the innermost axes, and, where NaN does not matter, extremes and softmax.
+"""Kernels of oneDNN over the innermost axes, under `fast_math`: sums, means, extremes and softmax.
 
-Over other axes the library goes element by element, a hundred times slower than NumPy.
+Extremes and softmax lose NaN. Sums do not, but are rounded otherwise than NumPy's, which groups of operators compute:
+by default rewriting leaves their bits. Over other axes the library goes element by element, a hundred times slower.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nnc_func.device.kernels.onednn import FAST, LIBRARY, Run, Scratch, accepted, contiguous, kernel_of, pad, takes
+from nnc_func.device.kernels.onednn import FAST, Run, Scratch, accepted, contiguous, kernel_of, pad, takes
 from nnc_func.facets.kernels import Kernel
 from nnc_func.facets.shapes import normalise_axes, reduced
 
@@ -79,10 +80,8 @@ def _empty_reduced(x: Any, **params: Any) -> Any:
 
 def reduction_kernel(kind: str) -> Kernel:
     """Of a reduction over the innermost axes; extremes are not NaN where there is one."""
-    is_lossy = kind in ("max", "min")
     parts = partial(_bound_reduction, kind), partial(_reduction_scratch, kind), partial(_takes_reduction, kind)
-    name, library = ("onednn, fast math", FAST) if is_lossy else ("onednn", LIBRARY)
-    return kernel_of(name, *parts, _empty_reduced, library=library)
+    return kernel_of("onednn, fast math", *parts, _empty_reduced, library=FAST)
 
 
 # --- softmax -----------------------------------------------------------------------------------------------
