@@ -127,8 +127,9 @@ class CPU(NumPy):
     fast_math
         Kernels may be taken that make something else of NaN and of infinities: rectifiers, clips, sigmoids and swishes
         behind convolutions, products and chains; maxima of windows, of which one of -inf alone gives the least finite
-        number; maxima, minima and softmaxes of rows, and these have zeros for what is below 2^-126; sums of rows that are
-        rounded otherwise; and products of bfloat16 that read and write such small numbers as zero.
+        number; maxima, minima and softmaxes of rows, and these have zeros for what is below 2^-126; sums of rows, and
+        rows that are normalised, which are rounded otherwise than in groups of operators; and products of bfloat16 that
+        read and write such small numbers as zero.
 
     Raises
     ------

@@ -35,6 +35,7 @@ from nnc_func.graph.ops.bodies import (
 from nnc_func.graph.ops.compare import greater
 from nnc_func.graph.ops.families import Tensor, elementwise, in_steps
 from nnc_func.graph.ops.library_chains import LIBRARY_CHAINS
+from nnc_func.graph.ops.library_norms import LIBRARY_NORMALISATION
 from nnc_func.graph.ops.reduce import SUMMED, max_, mean, sum_
 from nnc_func.graph.ops.transcendental import exp
 from nnc_func.graph.ops.unary import cast, clip, sqrt
@@ -271,6 +272,7 @@ SEVERAL = tuple(
     dtype=_dtypes,
     multi_result=True,
     kernels=(
+        LIBRARY_NORMALISATION,
         Kernel(
             "in blocks",
             compute=_several_compute,

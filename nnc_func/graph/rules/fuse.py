@@ -288,7 +288,9 @@ def _fused(roots: tuple[Value, ...], order: list[Node], builder: Builder, least:
     joining, found, count = _Joining(grouping, builder), dict[Node, Value](), 0
     for group in grouping.made(floor):
         members = sorted(group.members, key=seen.place)
-        made = joining.by_library(members) if group.nbytes < least else joining.together(members)
+        made = joining.by_library(members) if group.nbytes < least or joining.reduces(members) else {}
+        if not made and group.nbytes >= least:
+            made = joining.together(members)
         count += bool(made) or group.nbytes >= least
         found |= made
     return found if found or count else roots, count
@@ -299,6 +301,10 @@ class _Joining:
 
     def __init__(self, grouping: _Grouping, builder: Builder) -> None:
         self.grouping, self.builder = grouping, builder
+
+    def reduces(self, members: list[Node]) -> bool:
+        """Whether a library may have a kernel of a group's last members, though not of the first ones."""
+        return self.builder.has_libraries and any(is_reduction(m.op) for m in members)
 
     def by_library(self, members: list[Node]) -> dict[Node, Value]:
         """As `together`, by a kernel of a library: of all, or of the last ones where it has none for the first."""
@@ -328,7 +334,7 @@ class _Joining:
                 return {members[-1]: self.builder.made(blockwise, args, items, avals)}
             return {}
         items = blockwise_several.canonical({"body": body})
-        if by_library or not self._fuses(blockwise_several, args, items):
+        if not self._fuses(blockwise_several, args, items, by_library):
             return {}
         found = self.builder.made(blockwise_several, args, items, tuple(m.aval for m in results))
         return dict(zip(results, found.results, strict=True))
