@@ -6,11 +6,13 @@ import gc
 import os
 import random
 import signal
+import subprocess
 import sys
 import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -21,6 +23,7 @@ import nnc_func as nnc
 from nnc_func.engine.dynamic.ahead.costs import Costs
 from nnc_func.engine.dynamic.ahead.jobs import PROCESS, Job, over
 from nnc_func.engine.dynamic.ahead.worker import WORKER
+from nnc_func.errors import NncError
 from nnc_func.memo import FEW
 from tests.profiles import NIGHTLY
 
@@ -132,6 +135,7 @@ def test_what_has_values_is_over_for_whoever_asks(stack: nnc.Stack, monkeypatch:
     assert y.item() == 6.0
     monkeypatch.setattr(Job, "let_go", let_go)
     assert not job.is_over
+    job._claim[0] = threading.get_ident(), PROCESS.mark  # as if this thread had computed it
     within(20, lambda: [over(job)])
     assert job.is_over
 
@@ -268,3 +272,110 @@ def test_functions_of_the_host_are_not_kept_by_what_they_took(stack: nnc.Stack) 
         del large, y
     gc.collect()
     assert sum(each() is not None for each in held) <= 6 * FEW  # several memos keep the last few
+
+
+# --- what functions of the host raise ----------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class FrozenError(Exception):
+    """An exception that may not be written to."""
+
+    code: int = 1
+
+
+class UnequalError(Exception):
+    def __eq__(self, other: object) -> bool:
+        raise ValueError("eq")
+
+    __hash__ = Exception.__hash__
+
+
+class Mute(BaseException):
+    def __str__(self) -> str:
+        raise ValueError("str")
+
+
+def frozen(array: Any) -> Any:
+    raise FrozenError
+
+
+def unequal(array: Any) -> Any:
+    try:
+        raise UnequalError
+    except UnequalError:
+        raise UnequalError from UnequalError()
+
+
+def mute(array: Any) -> Any:
+    raise Mute
+
+
+def ends(array: Any) -> Any:
+    raise SystemExit(3)
+
+
+@pytest.mark.parametrize("function", [frozen, unequal, mute, ends])
+@pytest.mark.parametrize("looks", ["main", "another thread", "beside a blocked worker"])
+def test_whatever_they_raise_is_told_whoever_looks(
+    function: Callable[[Any], Any], looks: str, stack: nnc.Stack, request: pytest.FixtureRequest
+) -> None:
+    if looks == "beside a blocked worker":
+        request.getfixturevalue("blocked")
+    y = called(stack.asarray(1.0), function)
+
+    def look() -> str:
+        with pytest.raises(NncError) as error:
+            y.item()
+        return f"{error.value} {getattr(error.value, '__notes__', '')}"
+
+    for _ in range(2):
+        said = within(20, look) if looks == "another thread" else look()
+        assert "test_ahead_interrupts.py" in said
+    assert within(20, lambda: (stack.asarray(2.0) * 3.0).item()) == 6.0
+
+
+def test_who_is_ahead_of_one_that_waits_goes_on(stack: nnc.Stack, blocked: Any) -> None:
+    """What is over behind it is no work ahead."""
+
+    def many() -> bool:
+        return all((stack.asarray(float(n)) * 2.0 + 1.0).item() == 2.0 * n + 1 for n in range(1500))
+
+    first = blocked + 1.0  # formed by this thread, as the blocked one
+    assert many()
+    assert within(60, many)
+    assert threading.active_count() < 20
+    del first
+
+
+ENDING = """
+import builtins, threading, time
+from functools import partial
+import numpy as np
+import nnc_func as nnc
+
+stack = nnc.lazy().swap(engine=partial(nnc.Dynamic, asynchronous=True, ahead_from=0))
+(stack.asarray(1.0) * 1.0).item()
+begun = threading.Event()
+
+class Looks:
+    def __del__(self):
+        print("value", self.y.item())
+
+def slowly(array):
+    begun.set()
+    if threading.current_thread() is not threading.main_thread():
+        time.sleep(1000)
+    return array
+
+y = stack.ops.callback(stack.asarray(1.0), function=slowly, shapes=((),), dtypes=("float64",), pure=True)[0]
+builtins.looks = Looks()
+builtins.looks.y = y
+del y
+assert begun.wait(60)
+"""
+
+
+def test_a_finaliser_at_the_interpreters_end_does_not_wait_for_threads_that_stand_still() -> None:
+    found = subprocess.run([sys.executable, "-c", ENDING], capture_output=True, text=True, timeout=120)
+    assert found.returncode == 0, found.stderr

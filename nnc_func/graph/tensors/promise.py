@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from copy import copy
 from traceback import format_tb
 from typing import Any
@@ -82,10 +83,16 @@ def without_frames(error: Exception) -> Exception:
     hold the error.
     """
     causes: list[BaseException] = [error]
-    for at in causes:  # which may be one of its own
+    known = {id(error)}  # they may be their own causes, and equal to others or to none
+    for at in causes:
         if not isinstance(at, NncError) and at.__traceback__ is not None:
-            error.add_note("".join([f"{type(at).__name__} was raised in:\n", *format_tb(at.__traceback__)[-FRAMES:]]))
-        at.__traceback__ = None
+            note = "".join([f"{type(at).__name__} was raised in:\n", *format_tb(at.__traceback__)[-FRAMES:]])
+            with suppress(Exception):  # of a user's own, which may not be written to
+                error.add_note(note)
+        BaseException.with_traceback(at, None)
         inside = at.exceptions if isinstance(at, BaseExceptionGroup) else ()
-        causes += [each for each in (at.__cause__, at.__context__, *inside) if each is not None and each not in causes]
+        for each in (at.__cause__, at.__context__, *inside):
+            if each is not None and id(each) not in known:
+                known.add(id(each))
+                causes.append(each)
     return error

@@ -71,6 +71,15 @@ class Mine(threading.local):
                 self.episode.ends()
                 self.episode = None
 
+    def look_behind(self) -> bool:
+        """Forget what is over behind something that is not: one function may be waiting. Whether anything was."""
+        left = deque([job for job in self.jobs if not job.is_done()])
+        is_less = len(left) < len(self.jobs)
+        self.jobs = left
+        self.seconds = sum([job.cost.seconds or 0.0 for job in left])
+        self.nbytes = sum([job.nbytes for job in left])
+        return is_less
+
 
 class Ahead:
     """How a stack forms work ahead: it stands before the stack's own way from operators to results.
@@ -373,8 +382,9 @@ class Ahead:
         mine, stack = self._mine, self.stack
         mine.look()
         while mine.jobs and (len(mine.jobs) >= OPERATORS or mine.nbytes + job.nbytes > BYTES):
-            over(mine.jobs[0])
-            mine.look()
+            if not mine.look_behind():
+                over(mine.jobs[0])
+                mine.look()
         results = []
         for each in job.promises:
             tensor = _blank(Tensor)

@@ -23,6 +23,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from contextvars import copy_context
 from functools import partial
+from sys import is_finalizing
 from time import perf_counter
 from typing import Any
 
@@ -156,19 +157,21 @@ class Job:
                 raise
             return [_noted(error, self.where)] * count
         except BaseException as error:
-            if not is_ours():
+            if threading.current_thread() is threading.main_thread():  # an interrupt
                 raise
-            failed = RunError(f"{type(error).__name__} was raised by what was computed ahead: {error}")
+            failed = RunError(f"{type(error).__name__} was raised by what was computed ahead: {_said(error)}")
             return [_noted(failed, self.where)] * count
 
     def is_done(self) -> bool:
-        """Whether it is over; what an interrupt has left undone is done now."""
+        """Whether it is over; what an interrupt has left undone, which comes to the main thread, is done now."""
         if self.has_values and not self.is_over:
-            self.let_go()
+            runner = self.runner
+            if runner in (None, threading.get_ident(), threading.main_thread().ident):
+                self.let_go()
         return self.is_over
 
     def let_go(self) -> None:
-        """Be over, now that its values are there: any thread may say so, and several."""
+        """Be over, now that its values are there; several threads may say so."""
         self.operands = self.promises = ()
         self._context = self._call = self.stack = None  # type: ignore[assignment]
         self._made[VALUES] = OVER
@@ -190,10 +193,12 @@ class Job:
             waiter.release()
 
     def is_computed_aside(self) -> bool:
-        """Whether a thread of its own computes it now, or has; not where the interpreter ends."""
+        """Whether a thread of its own computes it now, or has; not where the interpreter ends, or it could not."""
         call = self._aside
         if self.has_values or (call is not None and call.is_alive):
             return True
+        if call is not None and call.has_returned:
+            return self.has_values
         call = aside(partial(_quietly, self))
         if call is not None and not self.has_values:
             self._aside = call
@@ -358,9 +363,17 @@ def _is_circular(job: Job, mine: int) -> bool:
 def _noted(error: Exception, where: Origin) -> Exception:
     """An error that says which line it is about, and holds no frames."""
     line = describe(where)
-    if line and line not in str(error) and line not in " ".join(getattr(error, "__notes__", ())):
-        error.add_note(f"applied at {line}")
+    with suppress(Exception):  # of a user's own, which may not be written to
+        if line and line not in _said(error) and line not in " ".join(getattr(error, "__notes__", ())):
+            error.add_note(f"applied at {line}")
     return without_frames(error)
+
+
+def _said(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:  # of a user's own
+        return "it does not say why"
 
 
 def _is_deep(error: BaseException | None) -> bool:
@@ -382,7 +395,9 @@ class _Process:
         self._survivor: int | None = None
 
     def has(self, claim: tuple[int, object]) -> bool:
-        """Whether the thread of a claim is in this process."""
+        """Whether the thread of a claim is in this process, and goes on."""
+        if is_finalizing() and claim[0] != threading.get_ident():
+            return False  # all others stand still
         return claim[1] is self.mark or claim[0] == self._survivor
 
     def forked(self) -> None:

@@ -15,7 +15,9 @@ import sys
 import threading
 from _thread import start_new_thread
 from collections.abc import Callable
+from contextlib import suppress
 from queue import Empty, SimpleQueue
+from sys import is_finalizing
 from typing import Any
 
 from nnc_func.engine.dynamic.ahead.storage import STORAGE
@@ -46,7 +48,7 @@ class Worker:
 
     def __init__(self) -> None:
         self._watched = self.has_ended = False
-        self._usual = sys.getswitchinterval()  # the interval that was set last before ours
+        self._is_starting = False
         self.forked: Callable[[], None] | None = None
         self._before: float | None = None  # the interval that was set before ours
         self._begin()
@@ -73,18 +75,21 @@ class Worker:
     def _start(self) -> bool:
         """Start it; whether it runs. It does not while the interpreter ends: who looks at a value computes that."""
         with self._starting:
-            if self._thread is not None:
-                return True
+            if self._thread is not None or self._is_starting:
+                return self._thread is not None
             if not self._watched:
                 self._watched = True
                 atexit.register(self.end)
                 if hasattr(os, "register_at_fork"):
                     os.register_at_fork(after_in_child=self._forked)
             thread = threading.Thread(target=self._work, args=(self.jobs,), name="nnc_func ahead", daemon=True)
+            self._is_starting = True  # what comes in meanwhile, in this thread, starts no second one
             try:
                 thread.start()
             except RuntimeError:
                 return False
+            finally:
+                self._is_starting = False
             self._thread = thread
             return True
 
@@ -95,8 +100,9 @@ class Worker:
         with self._turning:
             now = sys.getswitchinterval()
             if self._before is None and now > OFTEN:
-                self._before = self._usual = now
+                self._before = now  # first: there is always something to go back to
                 sys.setswitchinterval(OFTEN)
+                self._before = now  # a finaliser may have come in, and calmed
 
     def calm(self) -> None:
         """Nothing is ahead: as it was before, unless somebody else has changed it since."""
@@ -131,7 +137,10 @@ class Worker:
                 self.calm()
                 return
             self.at = job
-            job.compute()
+            with suppress(BaseException):  # whoever looks meets it again
+                job.compute()
+            if self.jobs is not jobs:  # a function of the host has forked: this is the other process
+                return
             self.at = None
             del job  # what it holds is not for the worker to keep
             self.done += 1
@@ -155,9 +164,7 @@ class Worker:
         """The thread was not forked: another one is started when it is needed."""
         self._begin()
         STORAGE.close()
-        self._before = None
-        if _is_often():  # the other process was at it, or amid a change
-            sys.setswitchinterval(self._usual)
+        self.calm()
         if self.forked is not None:
             self.forked()
 
@@ -198,7 +205,7 @@ class Aside:
     @property
     def is_alive(self) -> bool:
         """Whether the function is called, or about to be, in this process."""
-        return not self.has_returned and self._process is WORKER.jobs
+        return not self.has_returned and self._process is WORKER.jobs and not is_finalizing()
 
     def run(self) -> None:
         """Call it; in its thread."""
@@ -211,7 +218,7 @@ class Aside:
 
 def aside(function: Callable[[], None]) -> Aside | None:
     """A thread that calls a function, started; None where none can be, as when the interpreter ends."""
-    if WORKER.has_ended or sys.is_finalizing():
+    if WORKER.has_ended or is_finalizing():
         return None
     found = Aside(function)
     try:
