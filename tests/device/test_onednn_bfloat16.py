@@ -229,6 +229,26 @@ def test_what_is_not_finite_reaches_what_it_is_a_part_of(name: str, channels: in
         np.testing.assert_array_equal(np.isfinite(found.astype(F)), np.isfinite(wanted))
 
 
+@pytest.mark.parametrize(("width", "size", "stride", "before", "dilation"), [
+    (12, 5, 7, 3, 1), (14, 2, 6, 4, 1), (15, 2, 6, 4, 2), (15, 3, 6, 5, 1), (13, 3, 8, 4, 2), (12, 4, 8, 3, 1),
+    (15, 3, 5, 4, 2), (11, 4, 4, 3, 2), (10, 3, 5, 3, 2),
+])  # fmt: skip
+def test_windows_apart_that_leave_the_end_out_write_nowhere_else(
+    width: int, size: int, stride: int, before: int, dilation: int
+) -> None:
+    """The library has written behind its arrays, and the process was ended."""
+    x, w = drawn(0, (1, 2, width, 16), -1, 1), drawn(1, (1, size, 16, 16), -1, 1)
+    params: dict[str, Any] = {
+        "stride": (1, stride), "padding": ((0, 0), (before, 0)), "dilation": (1, dilation)
+    }  # fmt: skip
+    exact = REFERENCE.ops.conv2d(x.astype("float64"), w.astype("float64"), **params).numpy()
+    magnitudes = REFERENCE.ops.conv2d(abs(x).astype("float64"), abs(w).astype("float64"), **params).numpy()
+    is_close(EAGER.ops.conv2d(x, w, **params).numpy(), exact, magnitudes, 16 * size)
+    t = LAZY.input("t", x.shape, B)
+    program = LAZY.compile([t], LAZY.ops.conv2d(t, w, **params))
+    assert kernels(program) == [EMULATED]
+
+
 # --- what follows ------------------------------------------------------------------------------------------
 
 

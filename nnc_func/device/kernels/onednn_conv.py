@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import evolve
 
-from nnc_func.device.kernels.linalg import Scratch, windows_of
+from nnc_func.device.kernels.linalg import Scratch, Windows, windows_of
 from nnc_func.device.kernels.onednn import (
     FAST,
     PACKED,
@@ -92,21 +92,30 @@ def takes_images(kind: str, avals: Sequence[Any], *, fast: bool = False, **param
 
 def _is_right(
     kind: str, avals: Sequence[Any], *, stride: Any, padding: Any, dilation: Any, data_format: str,
-    kernel_shape: Any = None, **_: Any,
+    input_shape: Any = None, kernel_shape: Any = None, **_: Any,
 ) -> bool:  # fmt: skip
     """Whether the library's convolution of bfloat16 is what it should be.
 
     Its gradient by the kernel (3.2, AVX-512) is not where windows have gaps: whole groups are wrong, or the last
     channels; nor where an element of the kernel sees padding alone, or a step is over a whole image: it is what was in
-    memory before.
+    memory before. The others are not where the first window begins in padding and no window reads the last elements,
+    some of these at least, with long steps or gaps: it writes where nothing of its is.
     """
-    if kind != "by kernel":
-        return True
-    images = avals[0].shape[1:3] if data_format == NHWC else avals[0].shape[2:4]
-    over = windows_of(tuple(images), tuple(kernel_shape[:2]), stride, padding, dilation)
-    return over.dilation == (1, 1) and all(
-        len(over.along(axis)) == over.size[axis] and over.stride[axis] <= over.inputs[axis] for axis in (0, 1)
-    )
+    images = avals[0].shape if kind != "by data" else input_shape
+    kernel = avals[1].shape if kind != "by kernel" else kernel_shape
+    spatial = images[1:3] if data_format == NHWC else images[2:4]
+    over = windows_of(tuple(spatial), tuple(kernel[:2]), stride, padding, dilation)
+    if kind == "by kernel":
+        return over.dilation == (1, 1) and all(
+            len(over.along(axis)) == over.size[axis] and over.stride[axis] <= over.inputs[axis] for axis in (0, 1)
+        )
+    return not any(_leaves_out(over, axis) for axis in (0, 1))
+
+
+def _leaves_out(over: Windows, axis: int) -> bool:
+    """Whether the first window begins in padding, and the last elements are in none."""
+    span, step, before = (over.size[axis] - 1) * over.dilation[axis] + 1, over.stride[axis], over.before[axis]
+    return before > 0 and (over.outputs[axis] - 1) * step + span < over.inputs[axis] + before
 
 
 def _sums_pairs(kind: str, kernel: Sequence[int], groups: int) -> bool:
