@@ -122,3 +122,14 @@ def test_the_cost_of_a_product_counts_its_body_in_its_own_dtype(name: str, shape
     result = Aval(op.shape(*(a.shape for a in args), **params), op.dtype(*(a.dtype for a in args), **params))
     assert result.dtype == "complex128"
     assert op.cost(args, (result,), **params).flops > 0
+
+
+@pytest.mark.parametrize("device", [nnc.NumPy(), nnc.CPU()], ids=str)
+def test_extents_beside_which_others_are_known(device: nnc.NumPy) -> None:
+    """The result's are, whatever the unknown one is: 1 or as large."""
+    lazy = nnc.lazy(device)
+    x, y = lazy.input("x", ("n", 1000), "float32"), lazy.input("y", (40, 1000), "float32")
+    program = lazy.compile([x, y], lazy.ops.exp(x + y) * 2)
+    for n in (1, 40):
+        a, b = np.full((n, 1000), 0.5, "float32"), np.full((40, 1000), -0.25, "float32")
+        np.testing.assert_allclose(program(a, b), 2 * np.exp(a + b), rtol=1e-6)

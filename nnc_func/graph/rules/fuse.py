@@ -113,7 +113,7 @@ class Step:
         self.reduces = is_reduction(node.op)
         self.readable = not self.reduces or (bool(node.params["keepdims"]) and not _gathers(node))
         self.shape = avals[self.reduces].shape
-        self.nbytes = max([aval.nbytes for aval in avals])
+        self.nbytes = max([aval.nbytes for aval in avals if known(aval.nbytes)])  # the result's is
         self.plain = all(aval.layout is None for aval in avals)
 
 
