@@ -23,6 +23,7 @@ from nnc_func.memo import cached_by_body
 if TYPE_CHECKING:
     from nnc_func.device.onednn.primitives import Primitive
 
+MOST = 1 << 14  # elements of a row: the library sums them one after the other
 USUAL = 1e-5  # an epsilon, where it is not known yet: what scratch memory is wanted does not depend on it
 
 
@@ -143,7 +144,7 @@ def _shape_of(avals: Any, body: Body) -> tuple[int, int] | None:
         return None
     x = avals[found.x]
     rank, columns = len(x.shape), x.shape[-1] if x.shape else 0
-    if any(tuple(normalise_axes(axis, rank)) != (rank - 1,) for axis in found.axes) or columns < 2:
+    if any(tuple(normalise_axes(axis, rank)) != (rank - 1,) for axis in found.axes) or not 1 < columns <= MOST:
         return None
     if getattr(x, "layout", None) is not None:
         return None
