@@ -183,7 +183,7 @@ def main() -> None:
         rows.append(row(" x ".join(map(str, sizes)), 1, partial(multiplied, *sizes), dtype, rounds))
     counted = [r for r in rows if 1e6 * r["MFLOP"] >= LEAST]
     print(f"{sum(r['times'] for r in rows)} operators; the least share {min(r['share'] for r in counted):.3f} of {BAR}")
-    name = "convolutions" if dtype == FLOAT32 else f"convolutions_{dtype.name}"
+    name = "convolutions" if dtype == FLOAT32 else "convolutions_bfloat16"
     report(name, rows, smallest=given.smallest, threads=given.threads)
 
 

@@ -125,11 +125,11 @@ class CPU(NumPy):
     machine
         A core of it, as far as the costs of kernels depend on it; an ordinary one if nothing is said.
     fast_math
-        Kernels may be taken that make something else of NaN and of infinities: rectifiers, clips, sigmoids and swishes
-        behind convolutions, products and chains; maxima of windows, of which one of -inf alone gives the least finite
-        number; maxima, minima and softmaxes of rows, and these have zeros for what is below 2^-126; sums of rows, and
-        rows that are normalised, which are rounded otherwise than in groups of operators; and products of bfloat16 that
-        read and write such small numbers as zero.
+        Kernels may be taken that make something else of NaN and of infinities: rectifiers, clips, sigmoids, swishes and
+        GELUs behind convolutions, products and chains, and these lose digits of what is small; maxima of windows, of
+        which one of -inf alone gives the least finite number; maxima, minima and softmaxes of rows, which have zeros
+        for what is below 2^-126; sums of rows, and rows that are normalised, which are rounded otherwise than in groups
+        of operators; and products of bfloat16 that read and write numbers below 2^-126 as zero.
 
     Raises
     ------

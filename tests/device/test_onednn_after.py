@@ -34,6 +34,8 @@ STEPS = st.lists(
                 "sigmoid",
                 "silu",
                 "hard swish",
+                "gelu",
+                "gelu of ONNX",
             ]
         ),
         st.sampled_from(["whole", "channels", "leading ones", "number", "rows", "one image"]),
@@ -68,6 +70,10 @@ def followed(ops: Any, y: Any, steps: Any, others: Any) -> Any:
             y = ops.clip(y, min=-0.5, max=2)
         elif name == "hard swish":
             y = y * ops.clip(y + np.float32([3]), min=0, max=6) / np.float32([6])
+        elif name == "gelu":
+            y = (y * np.float32([0.5])) * ops.erfc(y * np.float32([-(0.5**0.5)]))
+        elif name == "gelu of ONNX":
+            y = y * ops.erfc(y * np.float32([-(0.5**0.5)])) * np.float32([0.5])
         elif name == "double":
             y = y + y
         elif name == "subtracted":
@@ -206,6 +212,36 @@ def test_functions_of_one_operand_are_the_librarys_under_fast_math() -> None:
         assert least < number < most < least + 1e-6, place
     assert not split(SHARE, ("number", "number"), 8, fast=True).after
     assert not split(SHARE, ("channels", "number"), 8, fast=True, guess=True).after
+
+
+HALVED = Body.of(3, (OPS["multiply"], 0, 1), (OPS["multiply"], 0, 2), (OPS["erfc"], 4), (OPS["multiply"], 3, 5))
+LATE = Body.of(3, (OPS["multiply"], 0, 2), (OPS["erfc"], 3), (OPS["multiply"], 0, 4), (OPS["multiply"], 5, 1))
+OTHERWISE = Body.of(3, (OPS["multiply"], 0, 2), (OPS["erfc"], 3), (OPS["multiply"], 4, 1), (OPS["multiply"], 0, 5))
+SQUARED = Body.of(3, (OPS["multiply"], 0, 2), (OPS["erfc"], 3), (OPS["multiply"], 4, 0), (OPS["multiply"], 0, 5))
+
+
+@pytest.mark.parametrize(("body", "is_one"), [(HALVED, True), (LATE, True), (OTHERWISE, False), (SQUARED, False)])
+def test_gelus_are_recognised(body: Body, is_one: bool) -> None:
+    found = split(body, ("number", "number"), 8, fast=True, guess=True)
+    assert [each.name for each in found.after] == (["gelu"] if is_one else [])
+    assert not split(body, ("number", "number"), 8, fast=True).after or not is_one
+    assert not [e for e in split(body, ("number", "channels"), 8, fast=True, guess=True).after if e.name == "gelu"]
+    if is_one:
+        for (_, least, most), number in zip(found.given, (-(0.5**0.5), 0.5), strict=True):
+            assert least < number < most < least + 1e-6
+
+
+@pytest.mark.parametrize("numbers", [(-(0.5**0.5), 0.5), (-0.7, 0.5), (-(0.5**0.5), 1.0)])
+def test_a_gelu_is_the_librarys_where_its_numbers_are_so(numbers: tuple[float, float]) -> None:
+    x, w = some(256, 64), some(64, 256) / np.float32(8)
+    inputs = [FAST.input("x", x.shape, "float32"), *(FAST.input(f"n{i}", (1,), "float32") for i in range(2))]
+    y = FAST.ops.matmul(inputs[0], w)
+    program = FAST.compile(inputs, y * inputs[2] * FAST.ops.erfc(y * inputs[1]))
+    assert [i.kernel for i in program.plan.instructions] == ["onednn, packed, fast math"]
+    given_ = [np.float32([n]) for n in numbers]
+    plain = (x.astype("float64") @ w).astype("float32")
+    wanted = plain * given_[1] * EAGER.ops.erfc(plain * given_[0]).numpy()
+    np.testing.assert_allclose(program(x, *given_), wanted, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("numbers", [(3, 6), (3, 5), (2, 6)])

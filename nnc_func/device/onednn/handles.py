@@ -84,6 +84,7 @@ BINARY = {"add": 0x1FFF0, "multiply": 0x1FFF1, "subtract": 0x1FFF5}
 UNARY = {
     "fast relu": (0x20, 0.0, 0.0), "zero elu": (0x22, 0.0, 0.0), "plus zero": (0x26, 1.0, 0.0),
     "sigmoid": (0x29, 0.0, 0.0), "swish": (0x2C, 1.0, 0.0), "clip": (0x2E, 0.0, 0.0), "hardswish": (0x34, 1 / 6, 0.5),
+    "gelu": (0x31, 0.0, 0.0),
 }  # fmt: skip
 """``dnnl_alg_kind_t`` and two parameters; an exponential linear unit of alpha 0, 1 * x + 0, and others."""
 
