@@ -158,3 +158,28 @@ def test_no_function_of_python_runs_while_objects_are_handed_over() -> None:
     size(description)
     sys.setprofile(None)
     assert "call" not in seen
+
+
+RECURRENT = """
+import os
+import numpy as np
+from nnc_func.device.onednn.bound import bound
+from nnc_func.device.onednn.recurrent import Recurrent, recurrent
+made = recurrent(Recurrent("lstm", 1, 2, 128, 128, False), (1, 2))
+shapes = ((1, 2, 128), (128, 512), (128, 512), (512,), (2, 128), (2, 128), (1, 2, 128), (2, 128), (2, 128))
+arrays = [np.ones(shape, "float32") for shape in shapes]
+scratch = np.empty(made.room, np.uint8) if made.scratch else None
+run = bound(made, scratch, (np.ascontiguousarray,) * 6)
+for _ in range(3):
+    run(*arrays)
+print(len(os.listdir("/proc/self/task")))
+"""
+
+
+def test_small_recurrent_layers_start_no_thread() -> None:
+    """With weights that are in order already they are one step, of small products, and ask all the same."""
+    asked = {"OMP_NUM_THREADS": "2", "OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
+    found = subprocess.run(
+        [sys.executable, "-c", RECURRENT], env={**os.environ, **asked}, capture_output=True, text=True, check=True
+    )
+    assert found.stdout.split() == ["1"]

@@ -39,6 +39,7 @@ TRAINING, INFERENCE = 64, 96  # ``dnnl_prop_kind_t``
 DIRECT = 1  # a convolution without Winograd's sums, whose errors are larger
 IMPLEMENTATION, OF_ARGUMENT = 8, 255  # ``dnnl_query_t``
 ALIGNMENT = 64  # bytes
+RECURRENT = "brgemm:"  # how implementations of recurrent layers are named that are made of small products
 ALIKE = 1024  # primitives kept for the next time
 SMALL = 4_000_000  # FLOPs of float32 below which one thread is faster than two
 FASTER = {FLOAT32: 1, BFLOAT16: 2}  # by so much products take less time than those of float32
@@ -128,10 +129,11 @@ class Primitive:
     def calls_others(self) -> bool:
         """Whether it would wake the library's other threads, though it was made for one.
 
-        Only what is made of blocks of small products remembers for how many it was made. Others ask when they run; and
-        a thread that sleeps takes 30 microseconds to come, for what one does in 2.
+        Only what is made of blocks of small products remembers for how many it was made, but for recurrent layers that
+        are. Others ask when they run; and a thread that sleeps takes 30 microseconds to come, for what one does in 2.
         """
-        return self.is_alone and not (len(self.steps) == 1 and self.implementation.startswith("br"))
+        remembers = self.implementation.startswith("br") and not self.implementation.startswith(RECURRENT)
+        return self.is_alone and not (len(self.steps) == 1 and remembers)
 
     @property
     def is_steady(self) -> bool:
