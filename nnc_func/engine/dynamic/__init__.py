@@ -7,6 +7,7 @@
 - ``live``: what is alive, in numbers.
 - ``ahead``: work that is formed ahead.
 - ``saved_values``: a limit of saved values: which are evicted.
+- ``turns``: work that one thread does at a time, and that nobody waits for.
 - ``vacancies``: what stands where an array was, and how it is computed again.
 - ``live_page``: what is alive as a page: each value, what it costs, and why it is kept.
 - ``memoisation``: results that are given again where equal operators meet equal operands.

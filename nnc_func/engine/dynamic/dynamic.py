@@ -174,8 +174,7 @@ class Dynamic(Lazy[A]):
         recording = self.recording
         if recording.saved is None:
             return None
-        with recording.undisturbed():
-            found: CacheStatistics = recording.saved.statistics()
+        found: CacheStatistics = recording.undisturbed(recording.saved.statistics)
         return found
 
     def asarray(self, value: Any, dtype: Any = None, place: Place = None) -> Any:

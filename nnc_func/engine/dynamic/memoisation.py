@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from hashlib import blake2b
 from heapq import heappop, heappush, heapreplace
 from struct import pack
-from threading import Lock, get_ident
+from threading import RLock, get_ident
 from time import perf_counter
 from typing import Any
 from weakref import WeakKeyDictionary, WeakValueDictionary, ref
@@ -28,6 +28,7 @@ from attrs import frozen
 from nnc_func.body import is_pure
 from nnc_func.device.shared.host import HOST
 from nnc_func.device.shared.namespace import SCALARS
+from nnc_func.engine.dynamic.turns import alone
 from nnc_func.engine.running.program import Program
 from nnc_func.errors import NncError, PlanError
 from nnc_func.graph.leaves import LEAVES
@@ -183,7 +184,7 @@ class Memo:
         self._heap: list[tuple[tuple[float, int], _Entry]] = []  # of what is counted, which may be worth more now
         self._floor = 0.0
         self._fresh: deque[_Entry | None] = deque()  # None: whatever is kept is to go
-        self._lock = Lock()
+        self._lock = RLock()
         self._counts: dict[int, list[Any]] = {}  # hits, misses, seconds: of each thread its own
 
     # --- identities -------------------------------------------------------------------------------------------
@@ -348,17 +349,17 @@ class Memo:
         return kept.arrays
 
     def _take_in(self) -> None:
-        while self._fresh and self._lock.acquire(blocking=False):  # whoever has it looks at this one, too
-            try:
-                while self._fresh:
-                    entry = self._fresh.popleft()
-                    if entry is not None:
-                        entry.worth = worth = self._floor + entry.density, next(_numbers)
-                        self.nbytes += entry.nbytes
-                        heappush(self._heap, (worth, entry))
-                    self._evict(0 if entry is None else self.limit)
-            finally:
-                self._lock.release()
+        while self._fresh and alone(self._lock, self._take_fresh):
+            pass
+
+    def _take_fresh(self) -> None:
+        while self._fresh:
+            entry = self._fresh.popleft()
+            if entry is not None:
+                entry.worth = worth = self._floor + entry.density, next(_numbers)
+                self.nbytes += entry.nbytes
+                heappush(self._heap, (worth, entry))
+            self._evict(0 if entry is None else self.limit)
 
     def _evict(self, most: int) -> None:
         heap = self._heap

@@ -21,13 +21,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from operator import attrgetter
-from typing import Any
+from typing import Any, TypeVar
 from weakref import WeakKeyDictionary, WeakValueDictionary, ref
 
 from attrs import evolve
 
 from nnc_func.body import bodies_of
 from nnc_func.engine.dynamic.flow import carries_gradients
+from nnc_func.engine.dynamic.turns import alone
 from nnc_func.facets.derivatives import Refusal
 from nnc_func.facets.dtypes import kind_of
 from nnc_func.graph.leaves import CONSTANT, HELD, Variable
@@ -37,6 +38,8 @@ from nnc_func.graph.origin import Origin, attributed, describe, origin
 from nnc_func.graph.pauses import paused, paused_here
 from nnc_func.layer import find
 from nnc_func.op import Op
+
+R = TypeVar("R")
 
 _serials = itertools.count()
 _met: ContextVar[list[Any] | None] = ContextVar("met", default=None)
@@ -150,7 +153,7 @@ class Recording:
     """
 
     __slots__ = (
-        "__weakref__", "_constants", "_dropped", "_epoch", "_gone", "_is_busy", "_leaves", "_lock", "_reading",
+        "__weakref__", "_constants", "_dropped", "_epoch", "_gone", "_leaves", "_lock", "_reading",
         "_smooth", "_unrecorded", "aval", "graph", "saved", "table",
     )  # fmt: skip
 
@@ -160,7 +163,6 @@ class Recording:
         self._leaves: set[ref[Record]] = set()
         self._dropped: deque[Record] = deque()
         self._lock = threading.RLock()  # a finaliser may come in while it is held
-        self._is_busy = False
         self._smooth: dict[Any, bool] = {}  # by an array's own dtype
         self._constants: WeakValueDictionary[int, Node] = WeakValueDictionary()
         self._reading: set[ref[Record]] = set()  # of which nodes stand for a variable
@@ -216,23 +218,20 @@ class Recording:
 
         An operand may be one of several results: a pair of their record, and its number.
         """
-        with self.undisturbed():
-            operands = tuple([self._part(*x) if type(x) is tuple else x for x in operands])
-            given = tuple([self.array(x) if type(x) is Record and not x.reaches else x for x in operands])
-            if any(type(x) is Record for x in given):
-                found = self.made(op, given, params, found)
-        return found
 
-    @contextmanager
-    def undisturbed(self) -> Iterator[None]:
-        """While it is open nothing is swept, by a finaliser neither."""
-        with self._lock:
-            before, self._is_busy = self._is_busy, True
-            try:
-                yield
-            finally:
-                self._is_busy = before
+        def made() -> Any:
+            parts = tuple([self._part(*x) if type(x) is tuple else x for x in operands])
+            given = tuple([self.array(x) if type(x) is Record and not x.reaches else x for x in parts])
+            return self.made(op, given, params, found) if any(type(x) is Record for x in given) else found
+
+        return self.undisturbed(made)
+
+    def undisturbed(self, work: Callable[[], R]) -> R:
+        """What `work` gives, amid which nothing is swept, by a finaliser neither."""
+        with self._lock:  # which no interrupt leaves taken: no line of Python is between that and the work
+            found = work()
         self._swept()
+        return found
 
     def array(self, record: Record) -> Any:
         """The value of a record; computed again if it is evicted."""
@@ -319,17 +318,8 @@ class Recording:
         self._swept()
 
     def _swept(self) -> None:
-        while self._dropped and self._lock.acquire(blocking=False):  # whoever has it looks at this one, too
-            try:
-                if self._is_busy:  # so does this thread, further up
-                    return
-                self._is_busy = True
-                try:
-                    self._sweep()
-                finally:
-                    self._is_busy = False
-            finally:
-                self._lock.release()
+        while self._dropped and alone(self._lock, self._sweep):
+            pass
 
     def _sweep(self) -> None:
         dropped = self._dropped
@@ -398,13 +388,16 @@ class Recording:
 
         What was made of a variable that has been assigned since is made of a constant: other nodes than there were.
         """
-        with self.undisturbed():  # another thread may let go of what it was made of
+
+        def found() -> Value:
             leaves = [leaf for each in self._reading if (leaf := each()) is not None]
             if self._gone or not all(map(_is_now, leaves)):
                 self._reading.clear()
                 self._gone.clear()
                 self._epoch += 1
             return self._value(record)
+
+        return self.undisturbed(found)  # another thread may let go of what it was made of
 
     def _value(self, record: Record) -> Value:
         found, waiting = dict[Record, Any](), [(record, record.application)]
