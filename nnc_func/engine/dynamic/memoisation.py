@@ -349,8 +349,9 @@ class Memo:
         return kept.arrays
 
     def _take_in(self) -> None:
-        while self._fresh and alone(self._lock, self._take_fresh):
-            pass
+        while self._fresh:
+            if not alone(self._lock, self._take_fresh):  # whoever has it looks at this one, too
+                return
 
     def _take_fresh(self) -> None:
         while self._fresh:

@@ -318,8 +318,9 @@ class Recording:
         self._swept()
 
     def _swept(self) -> None:
-        while self._dropped and alone(self._lock, self._sweep):
-            pass
+        while self._dropped:
+            if not alone(self._lock, self._sweep):  # whoever has it looks at this one, too
+                return
 
     def _sweep(self) -> None:
         dropped = self._dropped
