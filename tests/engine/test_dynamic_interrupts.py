@@ -1,4 +1,4 @@
-"""An interrupt at any line, and finalisers at any allocation, leave a dynamic stack as it was (`engine/dynamic`)."""
+"""An interrupt at any moment, and finalisers at any allocation, leave a dynamic stack as it was (`engine/dynamic`)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
+from dis import get_instructions
+from functools import cache, partial
+from types import CodeType
 from typing import Any
 
 import numpy as np
@@ -25,8 +27,8 @@ STACKS: dict[str, Callable[[Any], Any]] = {
     "evict": lambda d: nnc.dynamic(d, memory_limit=0),
     "ahead": lambda d: nnc.lazy(d).swap(engine=partial(nnc.Dynamic, asynchronous=True, ahead_from=0)),
 }
-LINES = "/nnc_func/engine/dynamic/"
-BETWEEN = 1 if NIGHTLY else 5  # lines from one interrupt to the next
+DYNAMIC = "/nnc_func/engine/dynamic/"
+BETWEEN = 1 if NIGHTLY else 5  # moments from one interrupt to the next
 POINT = np.array([0.4, 0.8])
 
 
@@ -49,30 +51,45 @@ def _is_in_finaliser(frame: Any) -> bool:
     return False
 
 
+@cache
+def where_signals_come(code: CodeType) -> frozenset[int]:
+    """Offsets of instructions before which Python calls handlers of signals: after calls, and where loops go back.
+
+    So not between a lock that a `with` statement has taken and its block, nor between that and letting go of it.
+    """
+    found, is_next = set(), False
+    for each in get_instructions(code):
+        if is_next or each.opname.startswith("JUMP_BACKWARD"):
+            found.add(each.offset)
+        is_next = each.opname.startswith(("CALL", "RESUME"))
+    return frozenset(found)
+
+
 @contextmanager
-def interrupted(at: int) -> Iterator[list[int]]:
-    """Raise KeyboardInterrupt at the line of that number; gives how many there were."""
-    lines = [0]
+def interrupted(at: int, within: str = DYNAMIC) -> Iterator[list[int]]:
+    """Raise KeyboardInterrupt at one of the moments where a signal may come, in such files; gives how many there are."""
+    moments = [0]
 
     def traced(frame: Any, event: str, _: Any) -> Any:
-        if LINES not in frame.f_code.co_filename or (event == "call" and _is_in_finaliser(frame)):
+        if within not in frame.f_code.co_filename or (event == "call" and _is_in_finaliser(frame)):
             return None
-        if event == "line":
-            lines[0] += 1
-            if lines[0] == at:
+        frame.f_trace_opcodes, frame.f_trace_lines = True, False
+        if event == "opcode" and frame.f_lasti in where_signals_come(frame.f_code):
+            moments[0] += 1
+            if moments[0] == at:
                 raise KeyboardInterrupt
         return traced
 
     before = sys.gettrace()
     sys.settrace(traced)
     try:
-        yield lines
+        yield moments
     finally:
         sys.settrace(before)
 
 
 @pytest.mark.parametrize("kind", STACKS)
-def test_an_interrupt_at_any_line(kind: str) -> None:
+def test_an_interrupt_at_any_moment(kind: str) -> None:
     stack = STACKS[kind](own_device())
     x = +stack.variable("x", POINT)
     for _ in range(8):
@@ -80,9 +97,9 @@ def test_an_interrupt_at_any_line(kind: str) -> None:
     at, happened = 1, 0
     while True:
         try:
-            with interrupted(at) as lines:
+            with interrupted(at) as moments:
                 step(stack, x)
-            if lines[0] < at:
+            if moments[0] < at:
                 break
         except KeyboardInterrupt:
             happened += 1
@@ -97,6 +114,34 @@ def test_an_interrupt_at_any_line(kind: str) -> None:
     assert stack.live.nodes == 0 or kind == "evict", (
         "amid letting go, it leaves alive what it cannot know to be dropped"
     )
+
+
+@pytest.mark.parametrize("memory_limit", [None, 0])
+def test_what_an_interrupt_of_letting_go_leaves_is_let_go_of_next(memory_limit: int | None) -> None:
+    """Each of many users of what is dropped is told of it, once."""
+    at, is_over = 1, False
+    while not is_over:
+        stack = nnc.dynamic(own_device(), memory_limit=memory_limit)
+        recording = stack.engine.recording
+        x = +stack.variable("x", POINT)
+        between = [x * float(n + 1) for n in range(4)]
+        parts = stack.ops.split(between[0] + between[1] + between[2] + between[3], sections=2)
+        with recording._lock:  # so that what is dropped waits
+            del x
+            between.clear()
+        is_over = True
+        try:
+            with interrupted(at, "/records.py"):
+                recording._swept()
+        except KeyboardInterrupt:
+            is_over = False
+        recording._swept()
+        assert stack.live.nodes == 0, at
+        del parts
+        gc.collect()  # a traceback held some
+        assert not recording.members(), at
+        at += 1
+    assert at > 20
 
 
 class Applies:

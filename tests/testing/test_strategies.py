@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections import Counter
 from random import Random
 from typing import Any
@@ -183,6 +185,18 @@ register()
 @given(st.from_type(Aval), st.from_type(nnc.Op), st.from_type(nnc.Stack), st.from_type(Program))
 def test_types_have_strategies(aval: Aval, op: nnc.Op, stack: nnc.Stack, program: Program) -> None:
     assert (type(aval), type(op), type(stack), type(program)) == (Aval, nnc.Op, nnc.Stack, Program)
+
+
+@pytest.mark.parametrize("first", ["from nnc_func.testing import Program", "import hypothesis"])
+def test_types_have_strategies_whichever_package_is_first(first: str) -> None:
+    """The first import of Hypothesis may be amid that of the module that defines a type."""
+    code = f"""{first}
+from hypothesis import find, strategies
+from nnc_func.testing import Program
+print(type(find(strategies.from_type(Program), lambda _: True)) is Program)
+"""
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert found.stdout == "True\n", found.stderr
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "complex64", "complex128", "float32", "bool"])

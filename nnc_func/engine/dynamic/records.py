@@ -17,7 +17,7 @@ from __future__ import annotations
 import itertools
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from operator import attrgetter
@@ -153,8 +153,8 @@ class Recording:
     """
 
     __slots__ = (
-        "__weakref__", "_constants", "_dropped", "_epoch", "_gone", "_leaves", "_lock", "_reading",
-        "_smooth", "_unrecorded", "aval", "graph", "saved", "table",
+        "__weakref__", "_constants", "_dropped", "_epoch", "_gone", "_last", "_leaves", "_lock", "_reading",
+        "_smooth", "_unrecorded", "_users", "_waiting", "aval", "graph", "saved", "table",
     )  # fmt: skip
 
     def __init__(self, graph: Any, table: Any, device: Any, saved: Any = None) -> None:
@@ -162,6 +162,9 @@ class Recording:
         self.aval = device.aval
         self._leaves: set[ref[Record]] = set()
         self._dropped: deque[Record] = deque()
+        self._users: Collection[ref[Record]] = ()  # of the first of these
+        self._waiting: list[ref[Record]] = []  # of them, those that are to be told
+        self._last: Record | None = None  # the user that was told last
         self._lock = threading.RLock()  # a finaliser may come in while it is held
         self._smooth: dict[Any, bool] = {}  # by an array's own dtype
         self._constants: WeakValueDictionary[int, Node] = WeakValueDictionary()
@@ -253,10 +256,11 @@ class Recording:
     ) -> Recorded:
         """A value with a record of its own, made by an application to these operands; `within` is as of `origin`."""
         made = _blank(Record)
-        made.application, made.array, made.held, made.recording, made.where = (
+        made.application, made.array, made.held, made.reaching, made.recording, made.where = (
             application,
             array,
             True,
+            0,  # where an interrupt comes before it is counted
             self,
             origin(within),
         )
@@ -323,27 +327,41 @@ class Recording:
                 return
 
     def _sweep(self) -> None:
+        """Look at what was dropped; what an interrupt ends, whoever comes next goes on with."""
         dropped = self._dropped
         while dropped:
-            record = dropped.popleft()
+            record = dropped[0]  # until it is done with
             if record.reaching:
                 self.saved.add(record)
-                continue
-            users, record.users = record.users, None
-            if users is None:  # it was dropped twice, from two sides at once
-                continue
-            record.cut()
-            for each in list(users):
-                user = each()
-                if user is None:
-                    continue
-                user.reaching -= 1
-                if not user.reaching:
-                    user.cut()
-                    if user.held:
-                        self._note(user)
-                    else:
-                        dropped.append(user)
+            else:
+                users = record.users
+                if users is not None:  # else it was dropped twice, or its users are being told
+                    self._users, record.users = users, None
+                record.cut()
+                self._tell()
+            dropped.popleft()
+
+    def _tell(self) -> None:
+        """Let users know that one operand of theirs reaches no more."""
+        if self._users:
+            self._waiting, self._users = list(self._users), ()
+        waiting = self._waiting
+        while True:
+            user = self._last
+            if user is not None and not user.reaching:
+                user.cut()
+                if user.held:
+                    self._note(user)
+                else:
+                    self._dropped.append(user)
+            user = self._last = None
+            if not waiting:
+                return
+            user = waiting[-1]()
+            if user is None:
+                waiting.pop()
+            else:  # in one step: no interrupt comes between
+                self._last, user.reaching, waiting[-1:] = user, user.reaching - 1, ()
 
     # --- what is a graph's ----------------------------------------------------------------------------------
 
