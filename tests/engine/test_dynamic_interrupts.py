@@ -67,7 +67,7 @@ def where_signals_come(code: CodeType) -> frozenset[int]:
 
 @contextmanager
 def interrupted(at: int, within: str = DYNAMIC) -> Iterator[list[int]]:
-    """Raise KeyboardInterrupt at one of the moments where a signal may come, in such files; gives how many there are."""
+    """Raise KeyboardInterrupt at a moment where a signal may come, in files of that name; gives how many there are."""
     moments = [0]
 
     def traced(frame: Any, event: str, _: Any) -> Any:
