@@ -21,7 +21,7 @@ import pytest
 
 import nnc_func as nnc
 from nnc_func.engine.dynamic.ahead.costs import Costs
-from nnc_func.engine.dynamic.ahead.jobs import PROCESS, Job, over
+from nnc_func.engine.dynamic.ahead.jobs import PATIENCE, PROCESS, Job, over
 from nnc_func.engine.dynamic.ahead.worker import WORKER
 from nnc_func.errors import NncError
 from nnc_func.memo import FEW
@@ -350,6 +350,16 @@ def test_who_is_ahead_of_one_that_waits_goes_on(stack: nnc.Stack, blocked: Any) 
     assert within(60, many)
     assert threading.active_count() < 20
     del first
+
+
+def test_a_worker_that_stands_still_is_waited_for_once(stack: nnc.Stack, blocked: Any) -> None:
+    taken = []
+    for _ in range(3):
+        begun = time.perf_counter()
+        for n in range(100):
+            assert (stack.asarray(float(n)) * 2.0).item() == 2.0 * n
+        taken.append(time.perf_counter() - begun)
+    assert min(taken) < 50 * PATIENCE
 
 
 ENDING = """

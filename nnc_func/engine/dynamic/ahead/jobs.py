@@ -300,9 +300,12 @@ def settle(job: Job) -> None:
     mine = threading.get_ident()
     while not job.has_values and WORKER.is_busy and WORKER.thread != mine:
         done, at = WORKER.done, WORKER.at
-        if at is not None and at.former != job.former:
-            break  # it is at another thread's
-        if job.wait() or WORKER.done == done:
+        if WORKER.stalled == done or (at is not None and at.former != job.former):
+            break  # it is at what takes long, or is another thread's
+        if job.wait():
+            break
+        if WORKER.done == done:
+            WORKER.stalled = done
             break
     _settle_now(job, mine, mine == threading.main_thread().ident)
 

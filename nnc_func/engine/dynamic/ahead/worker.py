@@ -40,6 +40,8 @@ class Worker:
         The job that it computes.
     done
         Counts the jobs that it has finished: who waits sees by it that there is progress.
+    stalled
+        What `done` was when somebody last waited in vain: at the job after these it takes long.
     has_ended
         Whether the interpreter ends: no thread is started any more.
     forked
@@ -61,6 +63,7 @@ class Worker:
         self.is_busy = False
         self.at: Any = None
         self.done = 0
+        self.stalled: int | None = None
 
     def give(self, job: Any) -> None:
         """Let a job be computed; it is started where there is none."""
