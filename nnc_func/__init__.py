@@ -19,8 +19,9 @@ Beside them:
 - ``op``, ``declaration``, ``facets``: what an operator is, and all that can be said of one; ``aval``, ``tree``: tensors
   without elements, and trees of them.
 - ``testing``: the kit that attacks rules, layers and operators.
-- ``config``, ``errors``, ``progress``, ``arrivals``, ``deferred``, ``garbage_collection``: settings, errors, imports;
-  ``memo``: how long what is remembered holds functions of the user's.
+- ``config``, ``errors``, ``progress``, ``arrivals``, ``deferred``: settings, errors, imports; ``garbage_collection``,
+  ``override``: put off, and set, while a block is open; ``memo``: how long what is remembered holds functions of the
+  user's.
 """
 
 from __future__ import annotations

@@ -21,6 +21,7 @@ Items = tuple[tuple[str, Any], ...]
 MEMO_LIMIT = 10_000  # parameter sets remembered for an operator
 SYNONYMS = {"dim": "axis", "dims": "axes", "keepdim": "keepdims"}  # of other libraries, and what they are here
 KEY_LIMIT = 256  # keys remembered for an operator: of parameters that many of its applications in a graph share
+CHANGING = frozenset((list, dict, set, np.ndarray))
 D = TypeVar("D", bound="Declaration")
 F = TypeVar("F", bound=Callable[..., Any])
 P = ParamSpec("P")
@@ -129,6 +130,22 @@ class Declaration:
             if not holds_functions(self, found):  # which would live as long as the operator
                 self._canonical[key] = found
         return found
+
+    def lasting(self, params: dict[str, Any]) -> dict[str, Any]:
+        """Parameters to be kept: themselves, or as they are now where a list or an array is among them.
+
+        Who has given that may change it.
+
+        Examples
+        --------
+        >>> from nnc_func.graph.ops import CATALOGUE
+        >>> axis = [0]
+        >>> kept = CATALOGUE["sum"].lasting({"axis": axis})
+        >>> axis.append(1)
+        >>> kept
+        {'axis': (0,), 'keepdims': False}
+        """
+        return dict(self.canonical(params)) if any(map(_may_change, params.values())) else params
 
     def _convert(self, params: Mapping[str, Any]) -> Items:
         for name in params:
@@ -367,3 +384,9 @@ def checks_names(method: F) -> F:
         return method(*args, **keywords)
 
     return checked  # type: ignore[return-value]
+
+
+def _may_change(value: Any) -> bool:
+    """Whether a parameter may be another one later, though it is the same object."""
+    kind = type(value)
+    return kind in CHANGING or (kind is tuple and any(map(_may_change, value)))

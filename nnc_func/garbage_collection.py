@@ -1,4 +1,4 @@
-"""Garbage collection, put off while many objects are made that all stay."""
+"""Garbage collection, put off while many objects are made that all stay; an interrupt leaves it as it was."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from contextlib import contextmanager
 
 NEVER = (1 << 31) - 1  # collections of the middle generation before a full one
 _counting = threading.RLock()
-_tracing: list[tuple[int, int, int]] = []  # what is to be restored, once for each that is under way
+_off: dict[int, None] = {}  # what has it switched off, by identity
+_open: dict[int, tuple[int, int, int]] = {}  # what is to be restored, by what puts full collections off
 
 
-@contextmanager
-def uncollected() -> Iterator[None]:
+class uncollected:  # noqa: N801 - it reads as what it says of a block
     """No search for cycles meanwhile: it would walk over all that was made again and again, and find nothing.
 
-    What it finds switched off stays so.
+    What it finds switched off stays so; what several threads switch off, the last one switches on. It goes before a
+    lock, in one statement with it: finalisers of the user's, which may wait for another thread, do not come in then.
 
     Examples
     --------
@@ -27,18 +28,35 @@ def uncollected() -> Iterator[None]:
     >>> gc.isenabled()
     True
     """
-    if not gc.isenabled():
-        yield
-        return
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
+
+    __slots__ = ()
+
+    def __enter__(self) -> None:
+        try:
+            with _counting:
+                if _off or gc.isenabled():
+                    _off[id(self)] = None
+                    gc.disable()
+        except BaseException:  # an interrupt
+            self._leave()
+            raise
+
+    def __exit__(self, *error: object) -> None:
+        self._leave()
+
+    def _leave(self) -> None:
+        """What an interrupt ends is done again by whoever comes next, `__del__` if nobody else."""
+        with _counting:
+            if id(self) in _off:
+                if len(_off) == 1:
+                    gc.enable()
+                del _off[id(self)]
+
+    def __del__(self) -> None:
+        self._leave()
 
 
-@contextmanager
-def no_full_collections() -> Iterator[None]:
+class no_full_collections:  # noqa: N801 - it reads as what it says of a block
     """Young objects are searched for cycles meanwhile, as ever, and old ones are not: of a trace, nearly all stay.
 
     Once the last that puts them off has ended, in any thread, thresholds are as they were; but for what others have
@@ -54,17 +72,34 @@ def no_full_collections() -> Iterator[None]:
     >>> gc.get_threshold() == usual
     True
     """
-    with _counting:
-        _tracing.append(_tracing[0] if _tracing else gc.get_threshold())
-        if len(_tracing) == 1:
-            gc.set_threshold(*_tracing[0][:2], NEVER)
-    try:
-        yield
-    finally:
+
+    __slots__ = ()
+
+    def __enter__(self) -> None:
+        try:
+            with _counting:
+                usual = _open[id(self)] = next(iter(_open.values()), None) or gc.get_threshold()
+                if len(_open) == 1:
+                    gc.set_threshold(*usual[:2], NEVER)
+        except BaseException:  # an interrupt
+            self._leave()
+            raise
+
+    def __exit__(self, *error: object) -> None:
+        self._leave()
+
+    def _leave(self) -> None:
+        """As of `uncollected`."""
         with _counting:
-            usual = _tracing.pop()
-            if not _tracing and gc.get_threshold() == (*usual[:2], NEVER):
+            usual = _open.get(id(self))
+            if usual is None:
+                return
+            if len(_open) == 1 and gc.get_threshold() == (*usual[:2], NEVER):
                 gc.set_threshold(*usual)
+            del _open[id(self)]
+
+    def __del__(self) -> None:
+        self._leave()
 
 
 @contextmanager
@@ -82,5 +117,7 @@ def long_lived() -> Iterator[None]:
     with uncollected():
         yield
         if not gc.get_freeze_count():  # what a user has frozen stays so
-            gc.freeze()
-            gc.unfreeze()  # which puts what is frozen with the old
+            try:
+                gc.freeze()
+            finally:
+                gc.unfreeze()  # which puts what is frozen with the old

@@ -22,6 +22,7 @@ from nnc_func.graph.origin import attributed, origin
 from nnc_func.layer import chain
 from nnc_func.memo import Few
 from nnc_func.op import Op
+from nnc_func.override import Override
 
 REMEMBERED = 256  # derivatives of bodies, for each Autodiff
 
@@ -164,12 +165,9 @@ class BodyDerivatives:
         key = (kind, body, avals, moving)
         found = self._known.get(key)
         if found is None:
-            token = scope.set(None)  # nothing here is part of what is being traced
-            try:
-                with attributed(origin()):  # which is far below, and the same for all of it
-                    found = make(body, avals, moving)
-            finally:
-                scope.reset(token)
+            untraced = Override(scope, None)  # nothing here is part of what is being traced
+            with untraced, attributed(origin()):  # which is far below, and the same for all of it
+                found = make(body, avals, moving)
             self._known[key] = found
             if found.body.holds_functions:
                 self._few.note(key)

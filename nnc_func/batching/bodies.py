@@ -25,6 +25,7 @@ from nnc_func.graph.leaves import CONSTANT
 from nnc_func.graph.ops.cut_bodies import aval_of
 from nnc_func.layer import chain
 from nnc_func.memo import Few
+from nnc_func.override import Override
 
 REMEMBERED = 256  # batched bodies, for each Batching
 
@@ -125,11 +126,8 @@ class BatchedBodies:
         key = (body, tuple(avals), tuple(is_batched), size, frozenset(wanted))
         found = self._known.get(key)
         if found is None:
-            token = scope.set(None)  # nothing here is part of what is being traced
-            try:
+            with Override(scope, None):  # nothing here is part of what is being traced
                 found = self._made(body, avals, is_batched, size, wanted)
-            finally:
-                scope.reset(token)
             self._known[key] = found
             if body.holds_functions:
                 self._few.note(key)

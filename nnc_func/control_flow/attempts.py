@@ -7,18 +7,14 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 from nnc_func.errors import BatchingError
+from nnc_func.override import Override
 
 _failures: ContextVar[list[Exception] | None] = ContextVar("failures", default=None)
 
 
-@contextmanager
-def attempts() -> Iterator[None]:
+def attempts() -> Override:
     """While failures are noted: by whoever asks for the first one at the end."""
-    token = _failures.set([])
-    try:
-        yield
-    finally:
-        _failures.reset(token)
+    return Override(_failures, [])
 
 
 @contextmanager

@@ -39,6 +39,7 @@ from nnc_func.graph.ops.passes import in_passes
 from nnc_func.graph.origin import describe, origin
 from nnc_func.graph.tensors.tensor import Tensor
 from nnc_func.op import Op
+from nnc_func.override import Override
 
 SCALARS = (bool, int, float, complex)
 RULE = "a rule of a function's derivative, which is computed as often as derivatives want it"
@@ -231,12 +232,9 @@ class Scope(Trace):
         self.check()
         if self.is_paused and op is not STOP:
             args = self._constant(args)
-        token = scopes.set(None)
-        try:
+        with Override(scopes, None):
             bind = self.autodiff.bind if args else self.stack.graph.bind  # what has no operands is a node, too
             found = bind(op, *self._all_inside(op, args), **params)
-        finally:
-            scopes.reset(token)
         if op.multi_result:
             return tuple([Traced(self, value, None) for value in found])
         return Traced(self, found, None)
@@ -397,10 +395,10 @@ def traced(
     if "symbol" not in stack._layers:
         raise GraphError(f"{stack!r} makes no nodes, which a loop or a branch wants of its functions: it has no Symbol")
     own = Scope(stack, whole, in_stages)
-    entered = _entered(own) if whole else nullcontext()
-    deeper = _depth.set(_depth.get() + 1)
+    entered, deeper = _entered(own) if whole else nullcontext(), Override(_depth, _depth.get() + 1)
+    told_by = Override(telling, own.extent)  # extents are told by numbers that a function computes
     try:
-        with entered, _told_by(own), without_updates(), recording(stack, in_places=whole) as recorded:
+        with deeper, entered, told_by, without_updates(), recording(stack, in_places=whole) as recorded:
             given = [each if type(each) in SCALARS else own.parameter(each) for each in arguments]
             before = recorded.token = own.parameter(TOKEN)
             recorded.trace, recorded.number, recorded.asks = own, own.number if counted else None, asks
@@ -411,7 +409,6 @@ def traced(
         results = [stack.operator.lift(own.inside(carrier)) for carrier in carriers]
     finally:
         own.live = False
-        _depth.reset(deeper)
     if has_effects and not effects:
         raise GraphError(
             f"an effect, or a host predicate, stands in {without}; only compute there, and print, check … what it gives"
@@ -441,24 +438,9 @@ def traced(
     )
 
 
-@contextmanager
-def waiting(own: Scope) -> Iterator[None]:
+def waiting(own: Scope) -> Override:
     """Let a function wait for loops that are computed at once, also where all that these are given is known."""
-    token = _waiting.set(own)
-    try:
-        yield
-    finally:
-        _waiting.reset(token)
-
-
-@contextmanager
-def _told_by(own: Scope) -> Iterator[None]:
-    """Let extents be told by numbers that a function computes."""
-    token = telling.set(own.extent)
-    try:
-        yield
-    finally:
-        telling.reset(token)
+    return Override(_waiting, own)
 
 
 @contextmanager
@@ -467,12 +449,8 @@ def _entered(own: Scope) -> Iterator[None]:
 
     Functions under jit are called, and are part of it too.
     """
-    token = scopes.set(own)
-    try:
-        with through_layers():
-            yield
-    finally:
-        scopes.reset(token)
+    with Override(scopes, own), through_layers():
+        yield
 
 
 def is_numbers(node: Any) -> bool:
@@ -507,11 +485,8 @@ def applied_rule(stack: Any, rule: Any, args: Sequence[Any], keeps: bool = False
     under_way, function = _rules.get(), rule.of.custom
     if under_way.count(function) >= ORDERS:
         return list(rule.value(args))
-    token = _rules.set((*under_way, function))
-    try:
+    with Override(_rules, (*under_way, function)):
         return _applied(stack, rule, args, keeps)
-    finally:
-        _rules.reset(token)
 
 
 def _applied(stack: Any, rule: Any, args: Sequence[Any], keeps: bool) -> list[Any]:

@@ -112,13 +112,14 @@ class NumPy(PlannedDevice):
 class CPU(NumPy):
     """The host with all kernels that this machine offers: NumPy's, and oneDNN's where its library is found.
 
-    Arrays are NumPy's, and so is whatever the library has no kernel for. What it has is as exact as NumPy's kernels,
-    NaN and infinities included, but for two: zeros around images are left out, so that they make no NaN of infinite
-    weights; and means of windows of negative zeros are zero. Products of bfloat16 are the processor's own where it has
-    instructions for them, with sums in float32, and are computed in float32 where these could lose small numbers. The
-    library is looked for when the device is first asked: that of the extra ``onednn``, else a ``libdnnl.so.3`` of the
-    system, or the one whose path the environment names as ``NNC_ONEDNN``. Without it a warning says in a line how to
-    get it, and NumPy computes.
+    Arrays are NumPy's, and so is whatever the library has no kernel for. What it has is as exact as NumPy's
+    kernels, NaN and infinities included, but for three: zeros around images are left out, so that they make no NaN
+    of infinite weights; means of windows of negative zeros are zero; and gates of recurrent layers below 2^-126
+    are. Products of bfloat16 are the processor's own where it has instructions for them, with sums in float32, and
+    are computed in float32 where these could lose small numbers or infinities. The library is looked for when the
+    device is first asked: that of the extra ``onednn``, else a ``libdnnl.so.3`` of the system, or the one whose
+    path the environment names as ``NNC_ONEDNN``. Without it a warning says in a line how to get it, and NumPy
+    computes.
 
     Attributes
     ----------
@@ -129,7 +130,8 @@ class CPU(NumPy):
         GELUs behind convolutions, products and chains, and these lose digits of what is small; maxima of windows, of
         which one of -inf alone gives the least finite number; maxima, minima and softmaxes of rows, which have zeros
         for what is below 2^-126; sums of rows, and rows that are normalised, which are rounded otherwise than in groups
-        of operators; and products of bfloat16 that read and write numbers below 2^-126 as zero.
+        of operators; and products and convolutions of bfloat16 that read and write numbers below 2^-126 as zero, and,
+        where an odd number is summed, make NaN of an infinity, or put one beside its own result.
 
     Raises
     ------

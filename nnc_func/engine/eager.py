@@ -15,6 +15,7 @@ from nnc_func.engine.reading import have_passed, readings, refuse_sizes, refuse_
 from nnc_func.errors import NncError
 from nnc_func.facets.dims import Compound, Dim, mentions_unknown
 from nnc_func.facets.places import Place
+from nnc_func.garbage_collection import uncollected
 from nnc_func.graph.graph import ComputationGraph
 from nnc_func.graph.leaves import Variable, owned
 from nnc_func.graph.node import Node, Result, Value
@@ -102,7 +103,7 @@ class Eager(Layer, Generic[A]):
 
     def compile(self, graph: ComputationGraph, donated: Sequence[int] = ()) -> Interpreted | InterpretedBindings:
         """The graph as a program that interprets its nodes as they are: no rewriting, no plan. The oracle."""
-        with self.symbol.table.walking:
+        with uncollected(), self.symbol.table.walking:
             return interpreted(graph, graph, self.device, self.check_numerics)
 
     def incremental(self, graph: ComputationGraph, retain: Any, lift: Any) -> Any:

@@ -20,6 +20,7 @@ from nnc_func.graph.ops import effects as operators
 from nnc_func.graph.origin import describe
 from nnc_func.graph.tensors.tensor import Tensor
 from nnc_func.op import Op
+from nnc_func.override import Override
 
 
 class Scope:
@@ -83,12 +84,8 @@ def recording(stack: Any, in_places: bool = True) -> Iterator[Scope]:
     3.0
     """
     scope = Scope(stack, _innermost.get())
-    mark = _innermost.set(scope)
-    try:
-        with places() if in_places else nullcontext():
-            yield scope
-    finally:
-        _innermost.reset(mark)
+    with Override(_innermost, scope), places() if in_places else nullcontext():
+        yield scope
 
 
 def recorder(stack: Any) -> Scope | None:

@@ -15,6 +15,7 @@ from weakref import finalize
 
 from nnc_func.body import holds_functions
 from nnc_func.engine.reading import array_of, have_passed, is_volatile, readings, refuse_sizes, refuse_unbound
+from nnc_func.garbage_collection import uncollected
 from nnc_func.graph.leaves import CONSTANT, HELD, INPUT, LEAVES, VARIABLE
 from nnc_func.graph.node import Node, Value
 
@@ -43,7 +44,7 @@ def forced(engine: Any, values: Sequence[Value]) -> list[Any]:
 
 def _computed(engine: Any, values: Sequence[Value], pending: list[Value]) -> tuple[dict[Node, Any], list[Node]]:
     """The arrays of what depends on variables, and the values of variables that were read; the rest is settled."""
-    with engine.symbol.table.walking:
+    with uncollected(), engine.symbol.table.walking:
         nodes = refuse_unbound(pending)
         asked = {v.node for v in pending}
         changing = _changing(nodes)
@@ -59,7 +60,7 @@ def _computed(engine: Any, values: Sequence[Value], pending: list[Value]) -> tup
             return passing, []
         program, arrays = _prepared(engine, nodes, wanted, passing)
     found = iter(program.run(arrays))  # other threads may build, compile and run meanwhile
-    with engine.symbol.table.walking:
+    with uncollected(), engine.symbol.table.walking:
         passing |= _settled(engine, wanted, changing, found)
         return passing, now
 

@@ -205,6 +205,6 @@ class SymbolicProgram(Bindings):
 
 def rewritten(engine: Any, graph: ComputationGraph) -> ComputationGraph:
     """The graph of a binding, optimised for its extents."""
-    with engine.symbol.table.walking, uncollected():
+    with uncollected(), engine.symbol.table.walking:
         found, _ = engine.graph.optimised(graph)
     return found  # type: ignore[no-any-return]

@@ -9,13 +9,13 @@ from __future__ import annotations
 import itertools
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from numbers import Integral, Number
 from typing import Any, TypeGuard, Union, cast
 
 from nnc_func.errors import ShapeError
+from nnc_func.override import Override
 
 _fresh = itertools.count()
 _compute: ContextVar[Callable[[str, Any, Any], Any] | None] = ContextVar("compute", default=None)
@@ -238,8 +238,7 @@ def _computed(name: str, a: Any, b: Any) -> Dim:
     raise ShapeError(f"{shown} is no extent: {'use // for one, ' if name == 'divide' else ''}{AS_TENSOR}")
 
 
-@contextmanager
-def computing(compute: Callable[[str, Any, Any], Any]) -> Iterator[None]:
+def computing(compute: Callable[[str, Any, Any], Any]) -> Override:
     """Within it comparisons of unknown extents have a value, and what is computed of them that is no extent.
 
     Parameters
@@ -253,11 +252,7 @@ def computing(compute: Callable[[str, Any, Any], Any]) -> Iterator[None]:
     ...     print(Dim.named("n") < 5)
     n less 5
     """
-    token = _compute.set(compute)
-    try:
-        yield
-    finally:
-        _compute.reset(token)
+    return Override(_compute, compute)
 
 
 def is_computing() -> bool:
@@ -425,11 +420,8 @@ def assumptions(rule: Callable[..., Any], *args: Any, **params: Any) -> list[tup
     [(n, m)]
     """
     heard: list[tuple[Extent, Extent]] = []
-    before = _assumed.set(heard)
-    try:
+    with Override(_assumed, heard):
         rule(*args, **params)
-    finally:
-        _assumed.reset(before)
     return heard
 
 

@@ -11,6 +11,7 @@ from attrs import define, field
 
 from nnc_func.errors import UnboundError
 from nnc_func.facets.dims import Dim
+from nnc_func.override import Override
 
 
 @define(eq=False)
@@ -47,11 +48,8 @@ def late_extents() -> Iterator[Late]:
     (True, None)
     """
     found = Late()
-    token = _late.set(found)
-    try:
+    with Override(_late, found):
         yield found
-    finally:
-        _late.reset(token)
 
 
 def late() -> Late | None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 from weakref import ref
@@ -20,9 +18,11 @@ from nnc_func.facets.dtypes import as_dtype, check_conversion
 from nnc_func.facets.places import ADVICE, Place, named, settled
 from nnc_func.facets.samples import Refused
 from nnc_func.facets.views import free
+from nnc_func.garbage_collection import uncollected
 from nnc_func.graph.node import Node, topological
 from nnc_func.graph.reader_writer_lock import Run, Turns, enter, leave
 from nnc_func.op import Op
+from nnc_func.override import Override
 
 _serials = itertools.count()
 _tracing: ContextVar[bool] = ContextVar("tracing", default=False)
@@ -95,24 +95,14 @@ def are_places() -> bool:
     return _tracing.get()
 
 
-@contextmanager
-def places() -> Iterator[None]:
+def places() -> Override:
     """While it is open variables among operands stand for places."""
-    mark = _tracing.set(True)
-    try:
-        yield
-    finally:
-        _tracing.reset(mark)
+    return Override(_tracing, True)
 
 
-@contextmanager
-def without_updates() -> Iterator[None]:
+def without_updates() -> Override:
     """While it is open no variable is assigned by this thread: a function is traced to a body, up to three times."""
-    mark = _only_read.set(True)
-    try:
-        yield
-    finally:
-        _only_read.reset(mark)
+    return Override(_only_read, True)
 
 
 def is_foreign(given: Any) -> bool:
@@ -289,7 +279,7 @@ class Variable:
 def _is_wanted(reader: Node) -> bool:
     """Whether a user holds something that depends on a variable's value, and on no input."""
     table = reader.table
-    with table.walking:
+    with uncollected(), table.walking:
         living = [node for each in [*table.nodes.values()] if (node := each()) is not None]
         asked = {node for node in (reader, *living) if any(r.is_held for r in node.results)}
         depends: dict[Node, bool] = {}

@@ -15,6 +15,7 @@ from nnc_func.errors import GraphError, NncError
 from nnc_func.facets.dims import Dim
 from nnc_func.facets.dims import substitute as bound
 from nnc_func.facets.places import Place
+from nnc_func.garbage_collection import uncollected
 from nnc_func.graph.leaves import LEAVES, Variable, are_places
 from nnc_func.graph.node import Node, Result, Value, topological
 from nnc_func.graph.refinement import as_assumed, elsewhere
@@ -144,7 +145,7 @@ class Operator(Layer, Generic[A]):
         `values` names a list, one for each.
         """
         done: dict[Node, Any] = {}
-        with self.symbol.table.walking:
+        with uncollected(), self.symbol.table.walking:
             for node in topological(roots):
                 if node in values:
                     done[node] = values[node]

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar
 from attrs import Factory, field
 
 from nnc_func.errors import GraphError, RuleError
+from nnc_func.garbage_collection import uncollected
 from nnc_func.graph.node import Node, Value
 from nnc_func.graph.rewriting.building import Builder
 from nnc_func.graph.rewriting.driver import Table
@@ -111,7 +112,7 @@ class Optimiser(Layer, Generic[A]):
         for root in roots:
             if not isinstance(root, Value) or root.table is not interned:
                 raise GraphError(f"{root!r} is no node of this stack; move its graph here with graph.to(stack)")
-        with interned.walking:
+        with uncollected(), interned.walking:
             return rewritten(tables, roots, nodes, trace, measure)
 
     @property

@@ -7,9 +7,11 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar, Token
+from contextvars import ContextVar
 from itertools import islice
 from typing import Any
+
+from nnc_func.override import Override
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.realpath(__file__))) + os.sep
 KEPT = 2  # user lines kept for a node: the caller, and the caller's caller
@@ -36,7 +38,7 @@ _numbers = itertools.count(1)
 _attributed: ContextVar[Origin] = ContextVar("attributed", default=())
 
 
-class attributed:  # noqa: N801 - it reads as what it says of a block
+class attributed(Override):  # noqa: N801 - it reads as what it says of a block
     """What is built meanwhile is built for the sake of these lines, not of those that we are called from.
 
     Examples
@@ -46,16 +48,10 @@ class attributed:  # noqa: N801 - it reads as what it says of a block
     model.py:12 in loss
     """
 
-    __slots__ = ("_before", "_where")
+    __slots__ = ()
 
     def __init__(self, where: Origin) -> None:
-        self._where = where
-
-    def __enter__(self) -> None:
-        self._before: Token[Origin] = _attributed.set(self._where)
-
-    def __exit__(self, *error: object) -> None:
-        _attributed.reset(self._before)
+        super().__init__(_attributed, where)
 
 
 @contextmanager
@@ -72,15 +68,12 @@ def attributing() -> Iterator[Callable[[Origin], None]]:
     model.py:12 in loss
     """
     before = _attributed.get()
-    held = _attributed.set(before)
 
     def attribute(where: Origin) -> None:
         _attributed.set(where or before)
 
-    try:
+    with attributed(before):
         yield attribute
-    finally:
-        _attributed.reset(held)
 
 
 def merged(origins: Iterable[Origin]) -> Origin:

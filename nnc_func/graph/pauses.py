@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+from collections.abc import Generator
 from contextvars import ContextVar
 from typing import Any
 
@@ -31,16 +31,39 @@ class Pause:
     (None, True)
     """
 
-    __slots__ = ("_owner",)
+    __slots__ = ("_open", "_owner")
 
     def __init__(self, owner: Any) -> None:
-        self._owner = owner
+        self._owner, self._open = owner, list[Generator[None, None, None]]()
 
     def __enter__(self) -> None:
-        paused.set((*paused.get(), self._owner))
+        guard = _pausing(self._owner)
+        next(guard)
+        self._open.append(guard)
 
     def __exit__(self, *error: object) -> None:
-        left = [*paused.get()]
-        with suppress(ValueError):  # a generator that is closed in another thread has left nothing open there
-            left.remove(self._owner)
-        paused.set(tuple(left))
+        self._open.pop().close()
+
+
+def _pausing(owner: Any) -> Generator[None, None, None]:
+    """A pause that Python closes where nobody does, as after an interrupt that came when `__exit__` was called."""
+    before = paused.get()
+    within = (*before, owner)
+    try:
+        paused.set(within)
+        yield
+    finally:
+        try:
+            paused.set(_left(before, within, owner))
+        except BaseException:  # an interrupt, which may have come first
+            paused.set(_left(before, within, owner))
+            raise
+
+
+def _left(before: tuple[Any, ...], within: tuple[Any, ...], owner: Any) -> tuple[Any, ...]:
+    """The owners of the pauses that stay open; a generator that is closed in another thread has left nothing there."""
+    now = paused.get()
+    if now is within or now is before:
+        return before
+    at = now.index(owner) if owner in now else len(now)
+    return (*now[:at], *now[at + 1 :])

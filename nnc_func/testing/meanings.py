@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from hypothesis.errors import UnsatisfiedAssumption
 
 from nnc_func.aval import Aval
 from nnc_func.device.shared.kernel_choice import fresh
@@ -53,6 +52,8 @@ class OnArrays:
         """Leave out a program that rounds a number near a half: another rounding on the way would decide otherwise."""
         far = abs(float(value) - np.floor(float(value)) - 0.5) if np.isfinite(value) else 0.0
         if not far > max(MARGIN, ROUNDING * self.epsilon * max(self.largest, 1.0)):
+            from hypothesis.errors import UnsatisfiedAssumption  # here: as it starts it asks for `testing.program`
+
             raise UnsatisfiedAssumption(f"{value} decides, and is too near to where it decides otherwise")
 
     def integer(self, value: Any) -> int:

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 from attrs import frozen
-from hypothesis.strategies import register_type_strategy
 
 from nnc_func.aval import Aval
 from nnc_func.body import Body
@@ -377,13 +376,3 @@ def inwards(number: Callable[[int], int], base: int, now: int) -> Callable[[int]
     [10, 20, 7, 8]
     """
     return lambda n: number(n) if n < base else n - base + now
-
-
-def _drawn(_: Any) -> Any:
-    """The strategy that draws programs."""
-    from nnc_func.testing.strategies import programs
-
-    return programs()
-
-
-register_type_strategy(Program, _drawn)  # here: Hypothesis may start amid the import of this module

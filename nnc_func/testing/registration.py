@@ -1,7 +1,7 @@
 """What Hypothesis is told when it starts: strategies for the library's types, so that ``st.from_type(Aval)`` works.
 
 It is an entry point: Hypothesis calls `register` wherever this library is installed. Nothing is imported for that; a
-type is registered once the module that defines it has been imported. (`testing.program` does so itself.)
+type is registered once the module that defines it has been imported.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ STRATEGIES = {  # a type, by module and name: the member of `strategies` that dr
     ("nnc_func.aval", "Aval"): "avals",
     ("nnc_func.op", "Op"): "operators",
     ("nnc_func.stack", "Stack"): "stacks",
+    ("nnc_func.testing.program", "Program"): "programs",
 }
 
 

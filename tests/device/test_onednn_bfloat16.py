@@ -105,6 +105,20 @@ def test_special_numbers_are_multiplied_as_in_float32(special: float, other: flo
         assert same(EAGER.ops.matmul(a, b).numpy(), wanted)
 
 
+@pytest.mark.parametrize("is_turned", [False, True])
+@pytest.mark.parametrize("batch", [(), (3,)])
+def test_an_infinity_at_the_end_of_an_odd_window_is_one(batch: tuple[int, ...], is_turned: bool) -> None:
+    """Products are summed in pairs: the last of an odd number is multiplied by what lies behind, or a zero."""
+    memory = np.ones((*batch, 19, 106), B)
+    a = memory[..., 1:17, 1:102] if not is_turned else np.ones((*batch, 106, 19), B)[..., 1:102, 1:17].swapaxes(-1, -2)
+    b = np.ones((*batch, 101, 27), B)
+    a[..., 7, -1] = np.inf
+    x, y = LAZY.input("x", a.shape, B), LAZY.input("y", b.shape, B)
+    found = LAZY.compile([x, y], x @ y)(a, b).astype(F)
+    assert (found[..., 7, :] == np.inf).all()
+    assert np.isfinite(np.delete(found, 7, axis=-2)).all()
+
+
 def test_what_underflows_only_in_the_processors_instructions_is_kept() -> None:
     """A sum of products each below the least normal number; a subnormal operand; a difference that is one."""
     a, b = np.full((32, 256), 2.0**-70, B), np.full((256, 32), 2.0**-60, B)

@@ -113,7 +113,7 @@ def test_the_table_tunes_what_is_compiled_with_it() -> None:
         (twice(factor=np.nan), "differs"),
         (fails, "failed: ArithmeticError: no such luck"),
         (twice(scribbles=True), "writes over its operands"),
-        (twice(20 * PAUSE), "much slower"),
+        (twice(60 * PAUSE), "much slower"),
         (twice(PAUSE), "not faster"),
     ],
     ids=["wrong", "nan", "fails", "scribbles", "much slower", "as slow"],

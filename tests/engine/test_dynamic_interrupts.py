@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import gc
-import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dis import get_instructions
-from functools import cache, partial
-from types import CodeType
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 
 import nnc_func as nnc
+from nnc_func.engine.dynamic.replay.sequence import Sequence
 from tests.engine.dynamic_stacks import own_device
+from tests.interrupts import interrupted
 from tests.profiles import NIGHTLY
 
 STACKS: dict[str, Callable[[Any], Any]] = {
@@ -27,7 +26,6 @@ STACKS: dict[str, Callable[[Any], Any]] = {
     "evict": lambda d: nnc.dynamic(d, memory_limit=0),
     "ahead": lambda d: nnc.lazy(d).swap(engine=partial(nnc.Dynamic, asynchronous=True, ahead_from=0)),
 }
-DYNAMIC = "/nnc_func/engine/dynamic/"
 BETWEEN = 1 if NIGHTLY else 5  # moments from one interrupt to the next
 POINT = np.array([0.4, 0.8])
 
@@ -40,52 +38,6 @@ def step(stack: Any, x: Any) -> Any:
     z = (a * b + y * 0.5).sum()
     (g,) = stack.gradients([z], [x])
     return np.array([z.item(), *g.numpy()])
-
-
-def _is_in_finaliser(frame: Any) -> bool:
-    """Whether Python would tell of an exception there, and go on."""
-    while frame is not None:
-        if frame.f_code.co_name in ("__del__", "_forget", "gone"):
-            return True
-        frame = frame.f_back
-    return False
-
-
-@cache
-def where_signals_come(code: CodeType) -> frozenset[int]:
-    """Offsets of instructions before which Python calls handlers of signals: after calls, and where loops go back.
-
-    So not between a lock that a `with` statement has taken and its block, nor between that and letting go of it.
-    """
-    found, is_next = set(), False
-    for each in get_instructions(code):
-        if is_next or each.opname.startswith("JUMP_BACKWARD"):
-            found.add(each.offset)
-        is_next = each.opname.startswith(("CALL", "RESUME"))
-    return frozenset(found)
-
-
-@contextmanager
-def interrupted(at: int, within: str = DYNAMIC) -> Iterator[list[int]]:
-    """Raise KeyboardInterrupt at a moment where a signal may come, in files of that name; gives how many there are."""
-    moments = [0]
-
-    def traced(frame: Any, event: str, _: Any) -> Any:
-        if within not in frame.f_code.co_filename or (event == "call" and _is_in_finaliser(frame)):
-            return None
-        frame.f_trace_opcodes, frame.f_trace_lines = True, False
-        if event == "opcode" and frame.f_lasti in where_signals_come(frame.f_code):
-            moments[0] += 1
-            if moments[0] == at:
-                raise KeyboardInterrupt
-        return traced
-
-    before = sys.gettrace()
-    sys.settrace(traced)
-    try:
-        yield moments
-    finally:
-        sys.settrace(before)
 
 
 @pytest.mark.parametrize("kind", STACKS)
@@ -116,6 +68,49 @@ def test_an_interrupt_at_any_moment(kind: str) -> None:
     )
 
 
+def test_an_interrupt_of_what_mends_an_interrupted_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is replayed is mended by the next step that is not interrupted in turn."""
+    stack = nnc.dynamic(own_device(), replay_after=1)
+    x, w = stack.asarray(POINT), stack.asarray(POINT + 1)
+    mend, left = Sequence.mend, [0]
+
+    def mended(sequence: Sequence) -> None:
+        if left[0]:
+            left[0] -= 1
+            raise KeyboardInterrupt
+        mend(sequence)
+
+    monkeypatch.setattr(Sequence, "mend", mended)
+
+    def chain() -> Any:
+        y = stack.ops.sin(x * w) + x
+        return (stack.ops.exp(y) * w - x).numpy()
+
+    def other() -> Any:
+        y = stack.ops.cos(w) * x
+        return (y + w).numpy()
+
+    for _ in range(6):
+        wanted, others = chain(), other()
+    at, is_over = 1, False
+    while not is_over:
+        left[0], is_over = 2, True
+        try:
+            with interrupted(at, "/replay/"):
+                chain()
+        except KeyboardInterrupt:
+            is_over = False
+        for _ in range(2):
+            with suppress(KeyboardInterrupt):
+                other()
+        left[0] = 0
+        for _ in range(2):
+            np.testing.assert_allclose(other(), others, rtol=1e-12)
+            np.testing.assert_allclose(chain(), wanted, rtol=1e-12)
+        at += 1
+    assert at > 100
+
+
 @pytest.mark.parametrize("memory_limit", [None, 0])
 def test_what_an_interrupt_of_letting_go_leaves_is_let_go_of_next(memory_limit: int | None) -> None:
     """Each of many users of what is dropped is told of it, once."""
@@ -142,6 +137,53 @@ def test_what_an_interrupt_of_letting_go_leaves_is_let_go_of_next(memory_limit: 
         assert not recording.members(), at
         at += 1
     assert at > 20
+
+
+def test_an_interrupt_leaves_no_result_of_a_memo_uncounted() -> None:
+    at, is_over = 1, False
+    while not is_over:
+        stack = nnc.dynamic(own_device(), memoise=20_000 + at)  # equal ones share a memo
+        memo, values = stack.engine.memo, [stack.asarray(np.arange(200.0) + n) for n in range(15)]
+        is_over = True
+        try:
+            with interrupted(at, "/memoisation.py"):
+                for each in values:
+                    stack.ops.sin(each)
+        except KeyboardInterrupt:
+            is_over = False
+        stack.ops.cos(values[0])
+        assert sum(entry.nbytes for entry in memo._entries.values()) == memo.nbytes <= memo.limit, at
+        memo.clear()
+        assert (len(memo._entries), memo.nbytes, len(memo._heap)) == (0, 0, 0), at
+        at += 1 if NIGHTLY else 13
+    assert at > 100
+
+
+def test_an_interrupt_leaves_the_account_of_saved_values_right() -> None:
+    at, is_over = 1, False
+    while not is_over:
+        stack = nnc.dynamic(own_device(), memory_limit=3000)
+        x = +stack.variable("x", np.linspace(0.0, 1.0, 100))
+        recording = stack.engine.recording
+        with recording._lock:  # so that what is dropped waits
+            y = x
+            for _ in range(8):
+                y = stack.ops.sin(y) * x
+            y = y.sum()
+        is_over = True
+        try:
+            with interrupted(at, "/saved_values.py"):
+                recording._swept()
+        except KeyboardInterrupt:
+            is_over = False
+        z = stack.ops.exp(x).sum()
+        stack.gradients([z], [x])
+        del x, y, z
+        gc.collect()
+        cache = stack.engine.cache
+        assert (cache.bytes, cache.evicted, cache.evicted_bytes) == (0, 0, 0), (at, cache)
+        at += 1 if NIGHTLY else 13
+    assert at > 100
 
 
 class Applies:

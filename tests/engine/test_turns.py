@@ -73,9 +73,10 @@ def test_gradients_in_another_thread_after_an_interrupt_amid_what_is_dropped() -
     stack = nnc.dynamic()
     w = stack.variable("w", np.ones(3))
     recording = stack.engine.recording
-    recording._lock = Interrupted(1)
-    y = w * 2.0
+    y = +stack.variable("y", np.ones(3))
+    recording._lock = lock = Interrupted(1)
     del y
+    assert lock.times == 0
     found: list[Any] = []
     thread = threading.Thread(target=lambda: found.extend(stack.gradients([(w * w).sum()], [w])), daemon=True)
     thread.start()

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Any
 
 from nnc_func.errors import ControlFlowError
+from nnc_func.override import Override
 
 DEEP = 24  # loops at one place within each other: each level is traced more than once, so that no more would ever end
 _loops: ContextVar[Mapping[str, int]] = ContextVar("loops", default=MappingProxyType({}))  # traced now, by place
@@ -53,10 +54,8 @@ def loop_that_ends(where: Any) -> Iterator[None]:
     count = within.get(place, 0) + 1
     if count > DEEP:
         raise _endless(f"the loop at {where}")
-    token = _loops.set({**within, place: count})
     try:
-        yield
+        with Override(_loops, {**within, place: count}):
+            yield
     except RecursionError:
         raise _endless(f"the loop at {where}") from None
-    finally:
-        _loops.reset(token)

@@ -26,6 +26,7 @@ from nnc_func.control_flow.conversion.users import is_users, users_line
 from nnc_func.errors import ControlFlowError, NncError, TracedFunctionError, TracingError
 from nnc_func.facets import dims
 from nnc_func.graph.tensors.tensor import Tensor, written
+from nnc_func.override import Override
 
 Same = Any
 """Whether two tensors are one object: True, False, or a tensor that says it."""
@@ -390,10 +391,6 @@ def identities() -> Iterator[Identities]:
         yield found
         return
     found = Identities()
-    token = written.set(found)
-    try:
-        with attempts():
-            yield found
-            found.settle()
-    finally:
-        written.reset(token)
+    with Override(written, found), attempts():
+        yield found
+        found.settle()

@@ -43,6 +43,7 @@ from nnc_func.control_flow.conversion.users import is_users, users_line
 from nnc_func.control_flow.conversion.values import Get, Rows, Set, Undefined, Unreached
 from nnc_func.errors import ControlFlowError, ControlFlowWarning
 from nnc_func.graph.tensors.tensor import Tensor
+from nnc_func.override import Override
 from nnc_func.tree import flatten
 
 ALONE = (lambda over: sys.getrefcount(over))(object())  # so many references has what only its caller's expression has
@@ -334,14 +335,11 @@ class Control:
 
     def _without_asking(self, second: Callable[[], Any]) -> Any:
         """An operand that may as well be computed always; ASKED where it reads a variable that may have no value."""
-        token = _trying.set(True)
         try:
-            with trial():
+            with Override(_trying, True), trial():
                 return second()
         except _AskedError:
             return ASKED
-        finally:
-            _trying.reset(token)
 
     def truth(self, value: Any) -> Any:
         """What a test makes of an operand."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from contextvars import ContextVar
 
 import numpy as np
@@ -12,6 +10,7 @@ from attrs import frozen
 from nnc_func.control_flow.conversion.sources import symbolic
 from nnc_func.errors import ShapeError
 from nnc_func.graph.tensors.tensor import Tensor
+from nnc_func.override import Override
 
 staged: ContextVar[str] = ContextVar("staged", default="")
 """Where the innermost `if` or loop that a tensor decides stands, while its blocks are traced."""
@@ -37,14 +36,9 @@ class Where:
         return f"{self.file}:{self.line}"
 
 
-@contextmanager
-def within_staged(where: Where) -> Iterator[None]:
+def within_staged(where: Where) -> Override:
     """While blocks of a statement are traced."""
-    token = staged.set(str(where))
-    try:
-        yield
-    finally:
-        staged.reset(token)
+    return Override(staged, str(where))
 
 
 def truth(test: Tensor) -> Tensor:

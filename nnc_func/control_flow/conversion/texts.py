@@ -11,6 +11,7 @@ from nnc_func.control_flow.conversion.number_kinds import kind_of, known_number
 from nnc_func.control_flow.conversion.users import users_line
 from nnc_func.errors import ControlFlowError
 from nnc_func.graph.tensors.tensor import Tensor
+from nnc_func.override import Override
 
 
 class UnknownText(str):
@@ -92,11 +93,8 @@ def text_of_number(tensor: Tensor, plain: str, is_asked: bool) -> str:
 def _text(made: Callable[[], str]) -> str:
     """A text that something makes; whether a number is in it that is not known, is seen."""
     met: list[Tensor] = []
-    token = _met.set(met)
-    try:
+    with Override(_met, met):
         found = made()
-    finally:
-        _met.reset(token)
     return UnknownText(str.__str__(found)) if met or type(found) is UnknownText else found
 
 

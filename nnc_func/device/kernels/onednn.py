@@ -363,7 +363,9 @@ def bound_product(
 
     if not looked_at(avals, fast):
         return of
-    return narrow.exact(of, partial(widely, bound_product, product_scratch, params), lasting if shares else ())
+    inner = avals[0].shape[-2 if params["transpose_a"] else -1]
+    pairs = inner % 2 == 1  # elements are multiplied in pairs: of an odd number the last, with a zero
+    return narrow.exact(of, partial(widely, bound_product, product_scratch, params), lasting if shares else (), pairs)
 
 
 def _as_it_lies(x: Any) -> Any:

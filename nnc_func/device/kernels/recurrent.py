@@ -43,7 +43,7 @@ def gru(xp: Any, x: Any, w: Any, r: Any, b: Any, h: Any, *, reverse: bool = Fals
         given, again = xp.matmul(x, w) + b[: 3 * n], xp.matmul(h, r)
         update, reset = (_sigmoid(xp, given[:, k * n : (k + 1) * n] + again[:, k * n : (k + 1) * n]) for k in range(2))
         new = xp.tanh(given[:, 2 * n :] + reset * (again[:, 2 * n :] + b[3 * n :]))
-        return (new + update * (h - new),)
+        return ((1 - update) * new + update * h,)
 
     return _over_times(xp, x, h, reverse, cell)
 

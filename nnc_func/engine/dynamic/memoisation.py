@@ -127,6 +127,10 @@ class _Known(ref[Any]):
     key: int  # its address
 
 
+NOTHING = 0.0, 0
+"""What results are worth that are not counted yet."""
+
+
 class _Entry:
     """Results that are kept, and what they are worth: see `Memo`."""
 
@@ -136,7 +140,7 @@ class _Entry:
     def __init__(self, identity: bytes, arrays: tuple[Any, ...], seconds: float, nbytes: int) -> None:
         self.identity, self.arrays, self.seconds, self.nbytes = identity, arrays, seconds, nbytes
         self.density = seconds / nbytes
-        self.worth = 0.0, 0
+        self.worth = NOTHING
 
 
 class Memo:
@@ -342,11 +346,9 @@ class Memo:
         if identity is None or nbytes > self.limit:
             return results
         entry = _Entry(identity, results, seconds, nbytes)
-        kept = self._entries.setdefault(identity, entry)
-        if kept is entry:
-            self._fresh.append(entry)
-            self._take_in()
-        return kept.arrays
+        self._fresh.append(entry)  # which whoever counts it puts among the entries
+        self._take_in()
+        return self._entries.get(identity, entry).arrays
 
     def _take_in(self) -> None:
         while self._fresh:
@@ -354,25 +356,33 @@ class Memo:
                 return
 
     def _take_fresh(self) -> None:
+        """Count what is new; what an interrupt ends, whoever comes next goes on with."""
         while self._fresh:
-            entry = self._fresh.popleft()
-            if entry is not None:
-                entry.worth = worth = self._floor + entry.density, next(_numbers)
-                self.nbytes += entry.nbytes
-                heappush(self._heap, (worth, entry))
+            entry = self._fresh[0]  # until it is done with
+            if entry is not None and entry.worth is NOTHING:
+                self._count(entry)
             self._evict(0 if entry is None else self.limit)
+            self._fresh.popleft()
+
+    def _count(self, entry: _Entry) -> None:
+        if self._entries.setdefault(entry.identity, entry) is entry:  # else another thread was faster
+            worth = self._floor + entry.density, next(_numbers)
+            heappush(self._heap, (worth, entry))
+            entry.worth, self.nbytes = worth, self.nbytes + entry.nbytes
 
     def _evict(self, most: int) -> None:
         heap = self._heap
-        while self.nbytes > most and heap:
+        while heap and (self.nbytes > most or not most):
             worth, entry = heap[0]
-            if entry.worth is not worth:  # it was asked for meanwhile
+            is_there = self._entries.get(entry.identity) is entry
+            if is_there and entry.worth is not worth:  # it was asked for meanwhile
                 heapreplace(heap, (entry.worth, entry))
                 continue
+            if is_there:  # else an interrupt came when it had gone
+                del self._entries[entry.identity]
+                self._floor = worth[0]
+                self.nbytes -= entry.nbytes
             heappop(heap)
-            self._floor = worth[0]
-            self.nbytes -= entry.nbytes
-            self._entries.pop(entry.identity, None)
 
     def clear(self) -> None:
         """Forget all results; figures go on."""

@@ -38,6 +38,7 @@ from nnc_func.graph.origin import Origin, attributed, describe, origin
 from nnc_func.graph.pauses import paused, paused_here
 from nnc_func.layer import find
 from nnc_func.op import Op
+from nnc_func.override import Override
 
 R = TypeVar("R")
 
@@ -210,6 +211,8 @@ class Recording:
 
     def enter(self, op: Op, operands: tuple[Any, ...], params: Any, found: Any, shown: int | None = None) -> Any:
         """As `made`, whether or not anything is recorded now."""
+        if params:
+            params = op.lasting(params)
         if not op.multi_result:
             return self.record((op, operands, params), found, operands)
         kept = self.record((op, operands, params), found, operands)  # until its parts are there; then nobody holds it
@@ -230,11 +233,16 @@ class Recording:
         return self.undisturbed(made)
 
     def undisturbed(self, work: Callable[[], R]) -> R:
-        """What `work` gives, amid which nothing is swept, by a finaliser neither."""
-        with self._lock:  # which no interrupt leaves taken: no line of Python is between that and the work
-            found = work()
+        """What `work` gives, amid which nothing is swept, by a finaliser neither.
+
+        But for what another thread sweeps already, or is undisturbed at: nobody waits for that, since it may be amid a
+        finaliser of the user's, which waits for this one.
+        """
+        found: list[R] = []
+        if not alone(self._lock, lambda: found.append(work())):
+            found.append(work())
         self._swept()
-        return found
+        return found[0]
 
     def array(self, record: Record) -> Any:
         """The value of a record; computed again if it is evicted."""
@@ -330,16 +338,22 @@ class Recording:
         """Look at what was dropped; what an interrupt ends, whoever comes next goes on with."""
         dropped = self._dropped
         while dropped:
-            record = dropped[0]  # until it is done with
-            if record.reaching:
-                self.saved.add(record)
-            else:
-                users = record.users
-                if users is not None:  # else it was dropped twice, or its users are being told
-                    self._users, record.users = users, None
-                record.cut()
-                self._tell()
+            try:
+                self._look_at(dropped[0])  # which stays until it is done with
+            except Exception:  # which would come again, and no interrupt is
+                dropped.popleft()
+                raise
             dropped.popleft()
+
+    def _look_at(self, record: Record) -> None:
+        if record.reaching:
+            self.saved.add(record)
+            return
+        users = record.users
+        if users is not None:  # else it was dropped twice, or its users are being told
+            self._users, record.users = users, None
+        record.cut()
+        self._tell()
 
     def _tell(self) -> None:
         """Let users know that one operand of theirs reaches no more."""
@@ -419,23 +433,27 @@ class Recording:
         return self.undisturbed(found)  # another thread may let go of what it was made of
 
     def _value(self, record: Record) -> Value:
-        found, waiting = dict[Record, Any](), [(record, record.application)]
+        """It may be swept meanwhile: each application is asked for once."""
+        epoch, found, waiting = self._epoch, dict[Record, Any](), [(record, record.application)]
         while waiting:
             each, application = waiting[-1]
-            known = None if each.node is None or each.node[0] != self._epoch else each.node[1]()
+            node = each.node
+            known = None if node is None or node[0] != epoch else node[1]()
             if each in found or known is not None:
                 found.setdefault(each, known)
                 waiting.pop()
                 continue
             operands = () if application is None else application[1]
-            missing = [x for x in operands if type(x) is Record and x not in found]
-            if missing:
-                waiting += [(x, x.application) for x in missing]
+            missing = [(x, x.application) for x in operands if type(x) is Record and x not in found]
+            if missing and missing[0][1] is None and application is not None and application[0] is PART:
+                application = None  # nothing is known any more of all the results
+            elif missing:
+                waiting += missing
                 continue
             waiting.pop()
             found[each] = made = self._as_value(each, application, found)
             if each.application is application:
-                each.node = self._epoch, ref(made)
+                each.node = epoch, ref(made)
         last: Value = found[record]
         return last
 
@@ -501,8 +519,7 @@ def _happens(application: Any) -> bool:
 # --- in threads, and in traces ----------------------------------------------------------------------------
 
 
-@contextmanager
-def as_it_was(recording: Recording, is_on: bool) -> Iterator[None]:
+def as_it_was(recording: Recording, is_on: bool) -> Override:
     """While it is open operators are recorded there in this thread, or are not, as when they were applied.
 
     Examples
@@ -514,15 +531,10 @@ def as_it_was(recording: Recording, is_on: bool) -> Iterator[None]:
     True
     """
     others = [each for each in paused_here() if each is not recording]
-    mark = paused.set(tuple(others) if is_on else (*others, recording))
-    try:
-        yield
-    finally:
-        paused.reset(mark)
+    return Override(paused, tuple(others) if is_on else (*others, recording))
 
 
-@contextmanager
-def by_programs(recording: Recording, apply: Callable[..., Any]) -> Iterator[None]:
+def by_programs(recording: Recording, apply: Callable[..., Any]) -> Override:
     """While it is open applications with effects are recorded there in this thread as programs.
 
     Parameters
@@ -530,11 +542,7 @@ def by_programs(recording: Recording, apply: Callable[..., Any]) -> Iterator[Non
     apply
         ``apply(op, args, params)`` gives a tuple of results; None where no gradient flows; or why there is no program.
     """
-    mark = _by_programs.set((recording, apply))
-    try:
-        yield
-    finally:
-        _by_programs.reset(mark)
+    return Override(_by_programs, (recording, apply))
 
 
 def program_of(recording: Recording) -> Any:
@@ -547,11 +555,8 @@ def program_of(recording: Recording) -> Any:
 def meeting() -> Iterator[list[Any]]:
     """While it is open, what takes gradients or was recorded is noted where it becomes part of a graph."""
     found: list[Any] = []
-    mark = _met.set(found)
-    try:
+    with Override(_met, found):
         yield found
-    finally:
-        _met.reset(mark)
 
 
 def meet(value: Any) -> None:

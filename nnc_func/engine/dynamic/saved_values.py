@@ -173,12 +173,14 @@ class SavedValues:
         weak = Weak(owner, self._gone.append)  # not a function of Python's, which an interrupt may end
         weak.serial = serial
         saving = Saving(weak, nbytes, self._passes)
-        self._savings[serial] = saving
-        self._bytes += nbytes
         op, _, params = owner.application  # type: ignore[misc]
-        if nbytes and is_pure(op, op.canonical(params) if params or op.params else ()):
-            self._candidates[serial] = saving
+        is_candidate = nbytes > 0 and is_pure(op, op.canonical(params) if params or op.params else ())
+        if is_candidate:
             heappush(self._heap, (saving.since, 0.0, serial))  # what it loses is asked once something is to be evicted
+        self._savings[serial] = saving  # from here on no interrupt comes
+        self._bytes += nbytes
+        if is_candidate:
+            self._candidates[serial] = saving
 
     def _taken(self, array: Any) -> int:
         if type(array) is np.ndarray:
@@ -189,15 +191,19 @@ class SavedValues:
     def _settle(self) -> None:
         """Take account of what is gone."""
         while self._gone:
-            serial = self._gone.popleft().serial
-            saving = self._savings.pop(serial)
-            self._candidates.pop(serial, None)
-            if saving.region is None:
-                self._bytes -= saving.nbytes
-            else:
-                saving.region.root.cost -= saving.cost or 0.0
-                self._evicted -= 1
-                self._evicted_bytes -= saving.nbytes
+            serial = self._gone[0].serial  # until it is done with
+            saving = self._savings.get(serial)
+            if saving is not None:
+                self._candidates.pop(serial, None)
+                region = None if saving.region is None else saving.region.root
+                del self._savings[serial]  # from here on no interrupt comes before it is accounted for
+                if region is None:
+                    self._bytes -= saving.nbytes
+                else:
+                    region.cost -= saving.cost or 0.0
+                    self._evicted -= 1
+                    self._evicted_bytes -= saving.nbytes
+            self._gone.popleft()
         heap = self._heap
         if len(heap) > 2 * len(self._candidates) + 64:  # also where nothing is ever evicted
             heap[:] = [each for each in heap if each[2] in self._candidates]
@@ -221,8 +227,8 @@ class SavedValues:
                 break  # the stale ones were enough
             else:
                 stalest = since
-                heappop(heap)
                 self._evict(serial, saving)
+                heappop(heap)
         self._settle()
         self._threshold = max(self.limit, self._bytes + self.limit // PART_FREED if self._bytes > self.limit else 0)
 
@@ -244,11 +250,12 @@ class SavedValues:
         applications = [each.application for each in members]
         if not members or None in applications:
             return
-        saving.region = region = Region(saving.cost or 0.0)
+        region = Region(saving.cost or 0.0)
         for neighbour in _next_to(members):
             region.join(neighbour)
         for each, application in zip(members, applications, strict=True):
             each.array = self._vacated(each.array, application, region)
+        saving.region = region  # from here on no interrupt comes before it is accounted for
         del self._candidates[serial]
         self._bytes -= saving.nbytes
         self._evicted_bytes += saving.nbytes
@@ -257,7 +264,9 @@ class SavedValues:
 
     def _vacated(self, array: Any, application: Any, region: Region) -> Any:
         if type(array) is tuple:
-            return tuple([Vacancy(each, self._aval(each), application, region) for each in array])
+            return tuple([self._vacated(each, application, region) for each in array])
+        if type(array) is Vacancy:  # an interrupt came amid this once
+            return array
         return Vacancy(array, self._aval(array), application, region)
 
     def _cost(self, record: Record) -> float:

@@ -26,15 +26,20 @@ def alone(lock: Any, work: Callable[[], None]) -> bool:
     """
     if lock._is_owned():
         return False
+    is_taken = True  # as far as is known where an interrupt comes before the next line
     try:
         if not lock.acquire(blocking=False):
             return False
         try:
             work()
         finally:
+            is_taken = False
             lock.release()
-    except BaseException:
-        if lock._is_owned():
-            lock.release()
+    except BaseException as error:
+        if is_taken:
+            try:
+                lock.release()  # at once: a second interrupt may come with the first
+            except RuntimeError:  # somebody else had it
+                raise error from None
         raise
     return True

@@ -120,7 +120,7 @@ class Regions:
         self._told = {value: symbol for symbol, value in told.items()}
         self._late = {*told, *(symbol for each in loops for symbol in each.extents)}
         self._after: dict[Region | None, list[Between]] = {}  # of each region, and before the first one
-        with engine.symbol.table.walking, uncollected():
+        with uncollected(), engine.symbol.table.walking:
             given = [value for each in loops for value in each.given]
             self.regions = self._cut(topological([*outputs, *told.values(), *given]))
         self._free: list[list[Any]] = []  # what runs regions, where no call does

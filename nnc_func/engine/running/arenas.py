@@ -96,7 +96,11 @@ class Arenas:
             arena = self.free.pop()
         except IndexError:
             arena = self._make(plan.arenas, plan.name)
-        lease = arena.leases.get(program)
+        try:
+            lease = arena.leases.get(program)
+        except BaseException:  # an interrupt
+            self.free.append(arena)
+            raise
         return self._linked(arena, program, plan, link) if lease is None else lease
 
     def give(self, lease: Lease) -> None:

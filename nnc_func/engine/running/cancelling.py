@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from contextvars import ContextVar, Token
-from typing import Any
+from contextvars import ContextVar
 
 from nnc_func.errors import CancelledError
+from nnc_func.override import Override
 
 _asked: ContextVar[Cancellation | None] = ContextVar("cancellation", default=None)
 
@@ -35,7 +35,7 @@ class Cancellation:
 
     def __init__(self) -> None:
         self._why: str | None = None
-        self._entered: list[Token[Any]] = []
+        self._entered: list[Override] = []
 
     @property
     def is_cancelled(self) -> bool:
@@ -52,11 +52,17 @@ class Cancellation:
             raise CancelledError(f"cancelled before {before}" + (f": {self._why}" if self._why else ""))
 
     def __enter__(self) -> Cancellation:
-        self._entered.append(_asked.set(self))
+        own = Override(_asked, self)
+        self._entered.append(own)
+        try:
+            own.__enter__()
+        except BaseException:  # an interrupt
+            self._entered.remove(own)
+            raise
         return self
 
     def __exit__(self, *_: object) -> None:
-        _asked.reset(self._entered.pop())
+        self._entered.pop().__exit__()
 
     def __repr__(self) -> str:
         return f"<cancellation{', cancelled' if self.is_cancelled else ''}>"

@@ -283,6 +283,7 @@ class Ahead:
             elif op.is_sized and mentions(params):
                 return None
             else:
+                params = op.lasting(params)
                 known = {k: v for k, v in params.items() if k != "after"} if pure else params
                 key = (op, op.key(op.canonical(known)), *kinds)
             cost = self._costs.of(key, lambda: self._avals(op, args, kinds, known, pure), pure)

@@ -43,6 +43,7 @@ class Follower:
         self._replay, self._stack, self._recording = replay, replay.stack, replay.stack.engine.recording
         self._lock = threading.RLock()  # a finaliser may come in while it is held
         self._is_busy = False  # with what it computes
+        self._is_torn = False  # amid a step, or it was interrupted there, at whatever line
         self._programs: OrderedDict[Any, Written] = OrderedDict()
         self.root, self._size = Place(None, None, None), 0
         self.sequence: Any = Sequence(self, self.root)
@@ -61,7 +62,7 @@ class Follower:
             try:
                 sequence = self.sequence
                 found = sequence.place.likely
-                if found is None or found.op is not op or found.site != site:
+                if found is None or found.op is not op or found.site != site or self._is_torn:
                     return None
                 if found.items is not items and found.key != op.key(items):
                     return None
@@ -90,12 +91,16 @@ class Follower:
                             v = self._recording.of(v)
                     if type(n) is not int or n >= 0 or a.stack is not self._stack or sequence.inputs[-1 - n] is not v:
                         return None
+                self._is_torn = True
                 sequence.place = found
                 if op.multi_result:
-                    return self._promised(sequence, found)
+                    several = self._promised(sequence, found)
+                    self._is_torn = False
+                    return several
                 its = _blank(Promise)
                 its.sequence, its.index, its.aval = sequence, found.first, found.avals[0]
                 sequence.promise(its)
+                self._is_torn = False
             finally:
                 self._is_busy = False
         tensor = _blank(Tensor)
@@ -129,7 +134,11 @@ class Follower:
                 return UNKNOWN
             self._is_busy = True
             try:
-                return self._next(op, args, params, items, site, own, is_on)
+                self._mend()
+                self._is_torn = True
+                found = self._next(op, args, params, items, site, own, is_on)
+                self._is_torn = False
+                return found
             finally:
                 self._is_busy = False
 
@@ -181,11 +190,11 @@ class Follower:
         sequence.place = found
         return self._promised(sequence, found, values)
 
-    def mend(self) -> None:
-        """Be as before a step that was interrupted, at whatever line."""
-        with self._lock:
-            if not self._is_busy:
-                self.sequence.mend()
+    def _mend(self) -> None:
+        """Be as before a step that failed, or was interrupted at whatever line; if this is, the next step does it."""
+        if self._is_torn:
+            self.sequence.mend()
+            self._is_torn = False
 
     def _operands(self, sequence: Sequence, args: Any, own: Any, new: list[Any]) -> list[Any] | None:
         """What a `Place` has as operands, and values from outside that are new; None where one is something else."""
@@ -284,7 +293,10 @@ class Follower:
                 return
             self._is_busy = True
             try:
+                self._mend()
+                self._is_torn = True
                 self._end()
+                self._is_torn = False
             finally:
                 self._is_busy = False
 
@@ -309,10 +321,9 @@ class Follower:
 
     def _keep(self, sequence: Sequence) -> None:
         context = sequence.context
-        values = self._needed(sequence) if context is None else context.copy().run(self._needed, sequence)
-        for each in sequence.promises:
-            if each.index in values and not hasattr(each, "value"):
-                each.value = values[each.index]
+        sequence.hand_out()  # what an interrupt has left
+        sequence.values = self._needed(sequence) if context is None else context.copy().run(self._needed, sequence)
+        sequence.hand_out()
 
     def _needed(self, sequence: Sequence) -> dict[int, Any]:
         """Values of results that are held."""

@@ -28,6 +28,7 @@ from nnc_func.engine.dynamic.replay.places import Gradients
 from nnc_func.errors import NncError
 from nnc_func.graph.leaves import are_places
 from nnc_func.graph.origin import innermost
+from nnc_func.graph.tensors.tensor import Tensor
 from nnc_func.op import Op
 
 
@@ -94,8 +95,7 @@ class Replay:
     @property
     def replays(self) -> Replays:
         """What there was so far."""
-        with self._counting:
-            return Replays(**self._counts)
+        return Replays(**self._counts.copy())  # made without the lock: a finaliser may come in, and count
 
     def flush(self) -> None:
         """Have computed what this thread was promised."""
@@ -119,14 +119,10 @@ class Replay:
             except NncError:
                 return self._below(op, *args, **params)
         mine, site = self._here.mine, innermost()
-        try:
-            found = mine.usual(op, args, items, site)
-            if found is not None:
-                return found
-            found = mine.step(op, args, params, items, site, own)
-        except BaseException:
-            mine.mend()
-            raise
+        found = mine.usual(op, args, items, site)
+        if found is not None:
+            return found
+        found = mine.step(op, args, params, items, site, own)
         return self._below(op, *args, **params) if found is UNKNOWN else found
 
     def gradients(self, ys: Any, xs: Any, cotangents: Any, into: Any) -> Any:
@@ -134,13 +130,9 @@ class Replay:
         stack = self.stack
         own = stack._array_type
         both = isinstance(ys, (list, tuple)) and isinstance(xs, (list, tuple))
-        if both and cotangents is None and into is None and own is not None and not are_places():
-            mine = self._here.mine
-            try:
-                found = mine.step(Gradients(len(ys)), (*ys, *xs), {}, (), innermost(), own)
-            except BaseException:
-                mine.mend()
-                raise
+        plain = both and cotangents is None and into is None and own is not None and not are_places()
+        if plain and all(type(each) is Tensor for each in (*ys, *xs)):  # what else is refused is refused at once
+            found = self._here.mine.step(Gradients(len(ys)), (*ys, *xs), {}, (), innermost(), own)
             if found is not UNKNOWN:
                 return found
         return self._gradients(stack, ys, xs, cotangents, into)

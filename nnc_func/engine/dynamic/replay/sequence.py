@@ -27,6 +27,8 @@ class Sequence:
         Values from outside, in the order in which they were first used. Empty once it is computed.
     promises
         Of each result, while they are not kept.
+    values
+        Of results, by number, while they are handed out.
     context
         The context variables of when something was first promised: who looks may be tracing a function.
     numbers
@@ -34,7 +36,9 @@ class Sequence:
         identity to another.
     """
 
-    __slots__ = ("__weakref__", "context", "follower", "inputs", "is_deferred", "numbers", "place", "promises")
+    __slots__ = (
+        "__weakref__", "context", "follower", "inputs", "is_deferred", "numbers", "place", "promises", "values",
+    )  # fmt: skip
 
     def __init__(self, follower: Any, root: Place) -> None:
         self.follower, self.place = follower, root
@@ -43,6 +47,7 @@ class Sequence:
         self.promises: list[Promise] = []
         self.numbers: dict[int, tuple[int, Any]] = {}
         self.context: Context | None = None
+        self.values: dict[int, Any] = {}
 
     def promise(self, promise: Promise) -> None:
         """Note what is promised."""
@@ -70,6 +75,14 @@ class Sequence:
         """For each value from outside 1 where it takes gradients and others hold it, or what it was made of."""
         pairs = zip(self.inputs, _shared(self.inputs), strict=True)
         return bytes([type(x) is Recorded and (shared or x.record.reaching > 0) for x, shared in pairs])
+
+    def hand_out(self) -> None:
+        """Keep promises with the values that there are."""
+        values = self.values
+        for each in self.promises if values else ():
+            if each.index in values and not hasattr(each, "value"):
+                each.value = values[each.index]
+        self.values = {}
 
     def settle(self) -> None:
         """Let go of what was held until it was computed."""

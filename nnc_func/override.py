@@ -1,0 +1,53 @@
+"""Context variables that have another value while a block is open."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextvars import ContextVar
+from typing import Any
+
+
+class Override:
+    """While it is open a context variable has another value.
+
+    An interrupt of entering or leaving, at whatever line, leaves the variable as it was: at once, or, where it comes as
+    Python calls `__exit__`, when its traceback is gone and with that what would have been left.
+
+    Parameters
+    ----------
+    variable
+        Which one.
+    value
+        What it is meanwhile.
+
+    Examples
+    --------
+    >>> depth = ContextVar("depth", default=0)
+    >>> with Override(depth, 1):
+    ...     print(depth.get())
+    1
+    >>> depth.get()
+    0
+    """
+
+    __slots__ = ("_guard", "_value", "_variable")
+
+    def __init__(self, variable: ContextVar[Any], value: Any) -> None:
+        self._variable, self._value = variable, value
+
+    def __enter__(self) -> None:
+        guard = self._guard = _during(self._variable, self._value)
+        next(guard)
+
+    def __exit__(self, *error: object) -> None:
+        self._guard.close()
+
+
+def _during(variable: ContextVar[Any], value: Any) -> Generator[None, None, None]:
+    """What is closed by Python itself where nobody does."""
+    before = variable.get()
+    try:
+        variable.set(value)
+        yield
+    finally:
+        variable.set(before)

@@ -1,0 +1,123 @@
+"""Nobody waits for what the dynamic graph is at, if that may be amid a finaliser or gone (`engine/dynamic/records`)."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+
+import nnc_func as nnc
+from nnc_func.engine.dynamic.replay import replay
+from tests.engine.dynamic_stacks import own_device
+
+
+def within(seconds: float, function: Callable[[], Any]) -> Any:
+    """What the function gives in another thread, if it does so soon."""
+    found: list[Any] = []
+    thread = threading.Thread(target=lambda: found.append(function()), daemon=True)
+    thread.start()
+    thread.join(seconds)
+    assert found, "it never came"
+    return found[0]
+
+
+def asked(stack: Any, x: Any) -> Any:
+    """Gradients, and the graph behind a value."""
+    y = (stack.ops.sin(x) * x).sum()
+    (g,) = stack.gradients([y], [x])
+    assert len(stack.trace(y).nodes) > 2
+    return g.numpy()
+
+
+@pytest.fixture
+def engaged() -> Any:
+    """A stack, a variable and its gradient, while another thread sweeps what is recorded, and does not come back."""
+    stack = nnc.dynamic(own_device())
+    x = +stack.variable("x", np.ones(3))
+    wanted = asked(stack, x)
+    begun, ended = threading.Event(), threading.Event()
+
+    def sweep() -> None:
+        with stack.engine.recording._lock:
+            begun.set()
+            ended.wait(60)
+
+    thread = threading.Thread(target=sweep)
+    thread.start()
+    assert begun.wait(60)
+    yield stack, x, wanted
+    ended.set()
+    thread.join()
+    del x
+    assert stack.live.nodes == 0
+
+
+def test_gradients_and_graphs_do_not_wait_for_who_sweeps(engaged: Any) -> None:
+    stack, x, wanted = engaged
+    np.testing.assert_array_equal(within(20, partial(asked, stack, x)), wanted)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_process_that_was_forked_meanwhile_computes_gradients(engaged: Any) -> None:
+    stack, x, wanted = engaged
+    child = os.fork()
+    if child == 0:
+        signal.alarm(30)
+        os._exit(0 if (asked(stack, x) == wanted).all() else 3)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+def test_a_finaliser_comes_in_as_replays_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    stack = nnc.dynamic(own_device(), replay_after=1)
+    x, told = stack.asarray(1.0), replay.Replays
+
+    def made(**counts: int) -> Any:
+        (x * 2.0 + 1.0).item()
+        return told(**counts)
+
+    monkeypatch.setattr(replay, "Replays", made)
+    assert within(20, lambda: stack.replays).eager >= 0
+
+
+FINALISERS = """
+import gc, sys, threading
+from functools import partial
+import numpy as np
+import nnc_func as nnc
+
+stack = nnc.lazy().swap(engine=partial(nnc.Dynamic, asynchronous=True, ahead_from=0))
+x = +stack.variable("x", np.ones(3))
+
+class Looks:
+    def __init__(self):
+        self.me = self
+
+    def __del__(self):
+        stack.gradients([(x * x).sum()], [x])[0].numpy()
+
+def rounds():
+    for _ in range(600):
+        Looks()
+        stack.gradients([(stack.ops.sin(x) * x).sum()], [x])[0].numpy()
+
+gc.set_threshold(100)
+thread = threading.Thread(target=rounds)
+rounds()
+thread.start()
+thread.join()
+"""
+
+
+def test_a_finaliser_that_looks_at_gradients_does_not_wait_for_who_waits_for_it() -> None:
+    """The collector calls it amid any line, of the main thread and of another, beside the worker."""
+    found = subprocess.run([sys.executable, "-c", FINALISERS], capture_output=True, text=True, timeout=120)
+    assert found.returncode == 0, found.stderr

@@ -1,0 +1,83 @@
+"""Context variables, pauses and the collector are as they were after interrupts (`override`, `garbage_collection`)."""
+
+from __future__ import annotations
+
+import gc
+import threading
+from collections.abc import Callable
+from contextlib import AbstractContextManager, suppress
+from contextvars import ContextVar
+from typing import Any
+
+import pytest
+
+import nnc_func as nnc
+from nnc_func.garbage_collection import no_full_collections, uncollected
+from nnc_func.graph.pauses import paused
+from nnc_func.override import Override
+from tests.interrupts import interrupted
+
+DEPTH: ContextVar[int] = ContextVar("depth", default=0)
+
+
+def left_open(
+    file: str, opened: Callable[[], AbstractContextManager[Any]], is_as_it_was: Callable[[], bool]
+) -> list[int]:
+    """The moments of entering and leaving a block at which an interrupt leaves it open."""
+    found, at = list[int](), 1
+    while True:
+        with suppress(KeyboardInterrupt), interrupted(at, file) as moments, opened():
+            DEPTH.get()
+        if not is_as_it_was():
+            found.append(at)
+        if moments[0] < at:
+            return found
+        at += 1
+
+
+def test_a_variable_is_as_it_was() -> None:
+    assert left_open("/override.py", lambda: Override(DEPTH, 1), lambda: DEPTH.get() == 0) == []
+
+
+@pytest.mark.parametrize("is_within", [False, True])
+def test_a_pause_is_over_and_what_is_around_it_is_not(is_within: bool) -> None:
+    stack = nnc.dynamic()
+    own = (stack.engine.recording,) * is_within
+    token = paused.set(own)
+    assert left_open("/pauses.py", stack.no_grad, lambda: paused.get() == own) == []
+    paused.reset(token)
+
+
+def test_pauses_that_are_left_out_of_order_are_over() -> None:
+    stack = nnc.dynamic()
+    outer, inner = stack.no_grad(), stack.no_grad()
+    outer.__enter__()
+    inner.__enter__()
+    outer.__exit__()
+    assert len(paused.get()) == 1
+    inner.__exit__()
+    assert paused.get() == ()
+
+
+@pytest.mark.parametrize("opened", [uncollected, no_full_collections])
+def test_the_collector_is_as_it_was(opened: Callable[[], AbstractContextManager[Any]]) -> None:
+    usual = gc.get_threshold()
+    assert left_open("/garbage_collection.py", opened, lambda: gc.isenabled() and gc.get_threshold() == usual) == []
+
+
+def test_the_collector_is_on_again_when_the_last_thread_is_through() -> None:
+    entered, leave = threading.Event(), threading.Event()
+
+    def other() -> None:
+        with uncollected():
+            entered.set()
+            leave.wait(60)
+
+    thread = threading.Thread(target=other)
+    with uncollected():
+        thread.start()
+        assert entered.wait(60)
+    assert not gc.isenabled()
+    leave.set()
+    thread.join()
+    assert gc.isenabled()
