@@ -185,6 +185,28 @@ def test_forks_at_any_moment(stack: nnc.Stack) -> None:
     assert PROCESS.mark is not None
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_forks_while_the_worker_compiles(stack: nnc.Stack) -> None:
+    """A fork waits until the worker is not amid a job: a lock that it has would never be free in the other process."""
+    draw, x = random.Random(0), +stack.variable("x", np.ones(3))
+
+    def gradient(k: int) -> Any:
+        return stack.gradients([stack.ops.sum(stack.ops.sin(x * float(k + 2)) ** (k % 5 + 1))], [x])[0]
+
+    gradient(0).numpy()
+    for k in range(1, 400 if NIGHTLY else 25):
+        ahead = gradient(k)
+        time.sleep(draw.random() * 5e-3)
+        child = os.fork()
+        if child == 0:
+            signal.alarm(30)
+            os._exit(0 if np.isfinite(gradient(-k).numpy()).all() and gc.isenabled() else 3)
+        assert os.waitpid(child, 0)[1] == 0
+        del ahead
+    assert not WORKER._computing._is_owned()  # type: ignore[attr-defined]
+
+
 def test_an_interrupt_between_two_steps_of_giving_leaves_the_interval_as_it_was(
     stack: nnc.Stack, monkeypatch: pytest.MonkeyPatch
 ) -> None:

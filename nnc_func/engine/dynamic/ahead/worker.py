@@ -24,7 +24,7 @@ from nnc_func.engine.dynamic.ahead.storage import STORAGE
 
 OFTEN = 1e-4  # seconds after which Python's threads take turns, while work is ahead: the worker wants little of them
 LINGERING = 1.0  # seconds without work after which no memory is kept for it
-FAREWELL = 1.0  # seconds that the interpreter's end waits for what is being computed
+FAREWELL = 1.0  # seconds that the interpreter's end waits for what is being computed, and a fork
 
 
 class Worker:
@@ -57,6 +57,7 @@ class Worker:
 
     def _begin(self) -> None:
         self._starting, self._turning = threading.RLock(), threading.RLock()  # a finaliser may come in
+        self._computing = threading.RLock()  # its, while it is at a job, and a fork's: a function of the host may fork
         self.jobs: SimpleQueue[Any] = SimpleQueue()
         self._thread: threading.Thread | None = None
         self.thread: int | None = None
@@ -84,7 +85,9 @@ class Worker:
                 self._watched = True
                 atexit.register(self.end)
                 if hasattr(os, "register_at_fork"):
-                    os.register_at_fork(after_in_child=self._forked)
+                    os.register_at_fork(
+                        before=self._stand, after_in_parent=self._go_on, after_in_child=self._forked
+                    )  # fmt: skip
             thread = threading.Thread(target=self._work, args=(self.jobs,), name="nnc_func ahead", daemon=True)
             self._is_starting = True  # what comes in meanwhile, in this thread, starts no second one
             try:
@@ -140,7 +143,7 @@ class Worker:
                 self.calm()
                 return
             self.at = job
-            with suppress(BaseException):  # whoever looks meets it again
+            with self._computing, suppress(BaseException):  # whoever looks meets it again
                 job.compute()
             if self.jobs is not jobs:  # a function of the host has forked: this is the other process
                 return
@@ -162,6 +165,14 @@ class Worker:
             jobs.put(None)
         thread.join(FAREWELL)
         self.calm()
+
+    def _stand(self) -> None:
+        """Before a fork: let it not be amid a job, whose locks would never be free in the other process."""
+        self._computing.acquire(timeout=FAREWELL)
+
+    def _go_on(self) -> None:
+        if self._computing._is_owned():  # type: ignore[attr-defined]
+            self._computing.release()
 
     def _forked(self) -> None:
         """The thread was not forked: another one is started when it is needed."""
