@@ -48,6 +48,29 @@ def test_a_pause_is_over_and_what_is_around_it_is_not(is_within: bool) -> None:
     paused.reset(token)
 
 
+def test_a_function_is_paused_at_each_call() -> None:
+    stack = nnc.dynamic()
+    x = +stack.variable("x", 3.0)
+
+    @stack.no_grad()
+    def power(n: int) -> Any:
+        """A power."""
+        return x if n == 0 else power(n - 1) * x
+
+    assert (power(3).item(), power.__doc__, stack.live.nodes) == (81.0, "A power.", 0)
+    assert paused.get() == ()
+
+    def later() -> Any:
+        yield x * x
+
+    async def waits() -> Any:
+        return x * x
+
+    for each in (later, waits):
+        with pytest.raises(nnc.errors.DerivativeError, match=r"no_grad as a decorator of .*write `with stack.no_grad"):
+            stack.no_grad()(each)
+
+
 def test_pauses_that_are_left_out_of_order_are_over() -> None:
     stack = nnc.dynamic()
     outer, inner = stack.no_grad(), stack.no_grad()

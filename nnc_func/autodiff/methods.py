@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 from nnc_func.autodiff.matrices import Matrices
@@ -189,8 +188,10 @@ class Derivatives:
         memo = self.engine.memo
         return Memoisation() if memo is None else memo.figures
 
-    def no_grad(self) -> AbstractContextManager[None]:
+    def no_grad(self) -> Pause:
         """While it is open what is computed in this thread is a constant: no gradient flows through it.
+
+        It is also a decorator, of functions during whose calls it is open.
 
         A dynamic stack records nothing meanwhile, and `grad`, `jvp` and others that were begun before take what is
         computed as they take `stop_gradient` of it. What begins meanwhile is differentiated as ever.

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextvars import ContextVar
-from typing import Any
+from functools import wraps
+from inspect import isasyncgenfunction, iscoroutinefunction, isgeneratorfunction
+from typing import Any, ParamSpec, TypeVar
 
+from nnc_func.errors import DerivativeError
+
+P = ParamSpec("P")
+R = TypeVar("R")
 paused: ContextVar[tuple[Any, ...]] = ContextVar("paused", default=())
 paused_here = paused.get
 """The owners of the pauses that are open in this thread, each as often as one is."""
@@ -43,6 +49,37 @@ class Pause:
 
     def __exit__(self, *error: object) -> None:
         self._open.pop().close()
+
+    def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
+        """The function, during whose calls it is open: a decorator.
+
+        Raises
+        ------
+        DerivativeError
+            What the function gives is computed later: it is a generator or a coroutine.
+
+        Examples
+        --------
+        >>> import nnc_func as nnc
+        >>> stack = nnc.dynamic()
+        >>> @stack.no_grad()
+        ... def square(x):
+        ...     return x * x
+        >>> square(stack.variable("x", 3.0)), stack.live.nodes
+        (Tensor(float64[], 9.), 0)
+        """
+        if isgeneratorfunction(function) or iscoroutinefunction(function) or isasyncgenfunction(function):
+            raise DerivativeError(
+                f"no_grad as a decorator of {function.__qualname__}, which computes after the call has ended; write "
+                "`with stack.no_grad():` within it"
+            )
+
+        @wraps(function)
+        def paused_function(*args: P.args, **kwargs: P.kwargs) -> R:
+            with Pause(self._owner):
+                return function(*args, **kwargs)
+
+        return paused_function
 
 
 def _pausing(owner: Any) -> Generator[None, None, None]:
