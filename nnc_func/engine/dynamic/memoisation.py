@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from hashlib import blake2b
 from heapq import heappop, heappush, heapreplace
 from struct import pack
-from threading import RLock, get_ident
+from threading import get_ident
 from time import perf_counter
 from typing import Any
 from weakref import WeakKeyDictionary, WeakValueDictionary, ref
@@ -28,7 +28,7 @@ from attrs import frozen
 from nnc_func.body import is_pure
 from nnc_func.device.shared.host import HOST
 from nnc_func.device.shared.namespace import SCALARS
-from nnc_func.engine.dynamic.turns import alone
+from nnc_func.engine.dynamic.turns import alone, turn
 from nnc_func.engine.running.program import Program
 from nnc_func.errors import NncError, PlanError
 from nnc_func.graph.leaves import LEAVES
@@ -188,7 +188,7 @@ class Memo:
         self._heap: list[tuple[tuple[float, int], _Entry]] = []  # of what is counted, which may be worth more now
         self._floor = 0.0
         self._fresh: deque[_Entry | None] = deque()  # None: whatever is kept is to go
-        self._lock = RLock()
+        self._lock = turn()
         self._counts: dict[int, list[Any]] = {}  # hits, misses, seconds: of each thread its own
 
     # --- identities -------------------------------------------------------------------------------------------

@@ -15,7 +15,6 @@ and a finaliser may come in at any time, in any thread.
 from __future__ import annotations
 
 import itertools
-import threading
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
@@ -28,7 +27,7 @@ from attrs import evolve
 
 from nnc_func.body import bodies_of
 from nnc_func.engine.dynamic.flow import carries_gradients
-from nnc_func.engine.dynamic.turns import alone
+from nnc_func.engine.dynamic.turns import alone, turn
 from nnc_func.facets.derivatives import Refusal
 from nnc_func.facets.dtypes import kind_of
 from nnc_func.graph.leaves import CONSTANT, HELD, Variable
@@ -166,7 +165,7 @@ class Recording:
         self._users: Collection[ref[Record]] = ()  # of the first of these
         self._waiting: list[ref[Record]] = []  # of them, those that are to be told
         self._last: Record | None = None  # the user that was told last
-        self._lock = threading.RLock()  # a finaliser may come in while it is held
+        self._lock = turn()
         self._smooth: dict[Any, bool] = {}  # by an array's own dtype
         self._constants: WeakValueDictionary[int, Node] = WeakValueDictionary()
         self._reading: set[ref[Record]] = set()  # of which nodes stand for a variable
