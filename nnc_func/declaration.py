@@ -21,7 +21,8 @@ Items = tuple[tuple[str, Any], ...]
 MEMO_LIMIT = 10_000  # parameter sets remembered for an operator
 SYNONYMS = {"dim": "axis", "dims": "axes", "keepdim": "keepdims"}  # of other libraries, and what they are here
 KEY_LIMIT = 256  # keys remembered for an operator: of parameters that many of its applications in a graph share
-CHANGING = frozenset((list, dict, set, np.ndarray))
+FIXED = frozenset((int, float, bool, str, type(None)))
+CHANGING = (list, dict, set, np.ndarray)
 D = TypeVar("D", bound="Declaration")
 F = TypeVar("F", bound=Callable[..., Any])
 P = ParamSpec("P")
@@ -388,5 +389,6 @@ def checks_names(method: F) -> F:
 
 def _may_change(value: Any) -> bool:
     """Whether a parameter may be another one later, though it is the same object."""
-    kind = type(value)
-    return kind in CHANGING or (kind is tuple and any(map(_may_change, value)))
+    if type(value) in FIXED:
+        return False
+    return isinstance(value, CHANGING) or (isinstance(value, tuple) and any(map(_may_change, value)))

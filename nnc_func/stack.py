@@ -143,7 +143,7 @@ class Stack(Derivatives):
         if before is not None:
             object.__setattr__(self, "bind", before.bind)
         catalogue = layers["type"].ops if "type" in layers else CATALOGUE
-        object.__setattr__(self, "ops", Ops(self.bind, catalogue, self.tensor))
+        object.__setattr__(self, "ops", Ops(self.bind, catalogue, self.operand))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Stack, (self.top,)
@@ -315,6 +315,12 @@ class Stack(Derivatives):
     def tensor(self, value: Any) -> Tensor:
         """A tensor of this stack, of whatever an operator takes in place of one."""
         return value if type(value) is Tensor and value.stack is self else Tensor(self, self.carrier(value))
+
+    def operand(self, value: Any) -> Tensor:
+        """As `tensor`, of what a composite is given: an array is copied, of which gradients may keep views."""
+        if isinstance(value, np.ndarray):
+            return self.tensor(value.copy("K"))
+        return self.asarray(value) if is_foreign(value) else self.tensor(value)
 
     def vmap(self, f: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callable[..., Any]:
         """The function applied to every row of its arguments at once; see `nnc_func.vmap`."""

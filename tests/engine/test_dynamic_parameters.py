@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import deepcopy
 from functools import partial
 from typing import Any
 
@@ -19,6 +20,12 @@ STACKS: dict[str, Callable[[Any], Any]] = {
     "evict": lambda d: nnc.dynamic(d, memory_limit=0),
     "ahead": lambda d: nnc.lazy(d).swap(engine=partial(nnc.Dynamic, asynchronous=True, ahead_from=0)),
 }
+
+
+class Own(list[int]):
+    """A list that is not of Python's own class."""
+
+
 VALUES = np.arange(1.0, 7.0).reshape(2, 3)
 CASES: dict[str, tuple[Callable[..., Any], Any, Any]] = {  # an operator, what it is given, what becomes of that
     "permute_dims": (lambda o, x, p: o.permute_dims(x, axes=p), [1, 0], [0, 1]),
@@ -30,6 +37,14 @@ CASES: dict[str, tuple[Callable[..., Any], Any, Any]] = {  # an operator, what i
     "reshape": (lambda o, x, p: o.reshape(x, shape=p), [3, 2], [6, 1]),
     "np.tile": (lambda o, x, p: np.tile(x, p), [1, 2], [2, 1]),
     "x.mean": (lambda o, x, p: x.mean(axis=p), [0], [1]),
+    "a list of a class of its own": (lambda o, x, p: o.flip(x, axis=p), Own([0]), [1]),
+    "x @ array": (lambda o, x, p: x @ p, np.eye(3), np.ones((3, 3))),
+    "einsum": (lambda o, x, p: o.einsum(x, p, subscripts="ij,jk->ik"), np.eye(3), np.ones((3, 3))),
+    "np.einsum": (lambda o, x, p: np.einsum("ij,jk->ik", x, p), np.eye(3), np.ones((3, 3))),
+    "kron": (lambda o, x, p: o.kron(x, p), np.eye(2), np.ones((2, 2))),
+    "layer_norm": (lambda o, x, p: o.layer_norm(x, p, p), np.arange(3.0), np.ones(3)),
+    "repeat": (lambda o, x, p: o.repeat(x[0], p, size=6), np.array([1, 2, 3]), np.array([3, 2, 1])),
+    "x[array]": (lambda o, x, p: x[p, [1, 2]], np.array([0, 1]), np.array([1, 0])),
 }
 
 
@@ -37,7 +52,7 @@ def asked(stack: Any, case: str, becomes: Any) -> tuple[Any, Any]:
     """The value, and a gradient in which every element counts for another number."""
     apply, given, _ = CASES[case]
     x = stack.variable("x", VALUES)
-    held = [[*each] if isinstance(each, list) else each for each in given]
+    held = deepcopy(given)
     y = apply(stack.ops, x, held)
     held[:] = becomes
     value = y.numpy()
@@ -54,6 +69,24 @@ def test_a_list_that_changes_afterwards_changes_nothing(case: str, kind: str) ->
     for _ in range(4):
         for found, each in zip(asked(stack, case, becomes), wanted, strict=True):
             np.testing.assert_allclose(found, each, rtol=1e-12)
+
+
+@pytest.mark.parametrize("make", [nnc.eager, nnc.lazy, nnc.dynamic])
+@pytest.mark.parametrize("case", CASES)
+def test_nor_where_a_function_is_traced(case: str, make: Callable[[], Any]) -> None:
+    apply, given, becomes = CASES[case]
+    stack = make()
+
+    def loss(x: Any, changes: bool) -> Any:
+        held = deepcopy(given)
+        y = apply(stack.ops, x, held)
+        if changes:
+            held[:] = becomes
+        return (y * np.arange(1.0, np.prod(y.shape) + 1).reshape(y.shape)).sum()
+
+    for of in (stack.grad, stack.jit):
+        found, wanted = [of(partial(loss, changes=changes))(VALUES).numpy() for changes in (True, False)]
+        np.testing.assert_allclose(found, wanted, rtol=1e-12)
 
 
 @pytest.mark.parametrize("replay_after", [None, 1])

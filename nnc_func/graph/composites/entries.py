@@ -73,6 +73,8 @@ def _entry(o: Ops[Any], entry: Any) -> tuple[Any, str, int]:
     if isinstance(entry, (bool, np.bool_, list, tuple, range)):
         entry = np.asarray(entry)
         entry = entry.astype(np.int64) if entry.size == 0 and entry.dtype.kind != "b" else entry
+    elif isinstance(entry, np.ndarray) and entry.dtype.kind != "b":
+        entry = entry.copy()  # its owner may write into it, and gradients read it
     if is_tensor(entry):
         kind = o.dtype(entry).kind
         return entry, kind, len(entry.shape) if kind == "b" else 1
