@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import operator
-import threading
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -15,9 +14,11 @@ from nnc_func.facets.dtypes import REGISTERED, as_dtype, check_held
 from nnc_func.facets.expressions import parsed
 from nnc_func.facets.layouts import Layout, permutation, strides
 from nnc_func.facets.places import Place
+from nnc_func.garbage_collection import uncollected
+from nnc_func.locks import forkable_lock
 
 _made: WeakValueDictionary[Any, Aval] = WeakValueDictionary()
-_making = threading.RLock()
+_making = forkable_lock()
 
 
 class Aval:
@@ -72,7 +73,7 @@ class Aval:
         if found is None:
             if dtype.kind not in "biufc" or dtype.num >= REGISTERED:
                 check_held(dtype)
-            with _making:
+            with uncollected(), _making:
                 found = _made.get(key)
                 if found is None:
                     found = object.__new__(cls)

@@ -167,7 +167,7 @@ class Declaration:
             if convert is not None and value is not None:
                 try:
                     value = convert(value)
-                except (TypeError, ValueError, OverflowError) as error:
+                except (TypeError, ValueError, OverflowError, RecursionError) as error:
                     kind = WANTED.get(convert)
                     why = str(error) if kind is None else f"wanted {kind}, given a {type(value).__name__}"
                     raise OperatorError(f"{self.name}: {name}={value!r} is not usable: {why}") from None
@@ -273,9 +273,13 @@ def axes(value: Any) -> Any:
 
 
 def nested(value: Any) -> Any:
-    """Lists become tuples, all the way down; NumPy integers become integers."""
+    """Lists and arrays become tuples, all the way down; NumPy integers become integers."""
+    if isinstance(value, np.ndarray):
+        value = value.tolist()
     if isinstance(value, (tuple, list)):
         return tuple(nested(v) for v in value)
+    if type(value).__hash__ is None:
+        raise TypeError(f"wanted numbers, texts, or lists of them, given {type(value).__name__}")
     return value.item() if isinstance(value, np.generic) else value
 
 

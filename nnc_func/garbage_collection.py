@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import gc
-import threading
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from threading import get_ident
+
+from nnc_func.locks import forkable_lock
 
 NEVER = (1 << 31) - 1  # collections of the middle generation before a full one
-_counting = threading.RLock()
-_off: dict[int, None] = {}  # what has it switched off, by identity
-_open: dict[int, tuple[int, int, int]] = {}  # what is to be restored, by what puts full collections off
+_counting = forkable_lock()
+_off: dict[int, int] = {}  # what has it switched off, by identity: in which thread
+_open: dict[int, tuple[int, tuple[int, int, int]]] = {}  # so for full collections: and what is to be restored
 
 
 class uncollected:  # noqa: N801 - it reads as what it says of a block
@@ -35,7 +38,7 @@ class uncollected:  # noqa: N801 - it reads as what it says of a block
         try:
             with _counting:
                 if _off or gc.isenabled():
-                    _off[id(self)] = None
+                    _off[id(self)] = get_ident()
                     gc.disable()
         except BaseException:  # an interrupt
             self._leave()
@@ -78,7 +81,8 @@ class no_full_collections:  # noqa: N801 - it reads as what it says of a block
     def __enter__(self) -> None:
         try:
             with _counting:
-                usual = _open[id(self)] = next(iter(_open.values()), None) or gc.get_threshold()
+                usual = next(iter(_open.values()))[1] if _open else gc.get_threshold()
+                _open[id(self)] = get_ident(), usual
                 if len(_open) == 1:
                     gc.set_threshold(*usual[:2], NEVER)
         except BaseException:  # an interrupt
@@ -91,9 +95,10 @@ class no_full_collections:  # noqa: N801 - it reads as what it says of a block
     def _leave(self) -> None:
         """As of `uncollected`."""
         with _counting:
-            usual = _open.get(id(self))
-            if usual is None:
+            found = _open.get(id(self))
+            if found is None:
                 return
+            usual = found[1]
             if len(_open) == 1 and gc.get_threshold() == (*usual[:2], NEVER):
                 gc.set_threshold(*usual)
             del _open[id(self)]
@@ -121,3 +126,23 @@ def long_lived() -> Iterator[None]:
                 gc.freeze()
             finally:
                 gc.unfreeze()  # which puts what is frozen with the old
+
+
+def _forked() -> None:
+    """Give up what threads had put off that are not in this process."""
+    mine = get_ident()
+    gone, others = [key for key, thread in _off.items() if thread != mine], list(_open)
+    for key in gone:
+        del _off[key]
+    if gone and not _off:
+        gc.enable()
+    for key in others:
+        thread, usual = _open[key]
+        if thread != mine:
+            del _open[key]
+            if not _open and gc.get_threshold() == (*usual[:2], NEVER):
+                gc.set_threshold(*usual)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)

@@ -40,14 +40,20 @@ class Override:
         next(guard)
 
     def __exit__(self, *error: object) -> None:
-        self._guard.close()
+        next(self._guard, None)
 
 
 def _during(variable: ContextVar[Any], value: Any) -> Generator[None, None, None]:
-    """What is closed by Python itself where nobody does."""
+    """What Python closes where nobody leaves it, perhaps after what is around it was left."""
     before = variable.get()
     try:
         variable.set(value)
         yield
-    finally:
+    except GeneratorExit:
+        if value is not None and variable.get() is value:  # None is what is there when all has been left
+            variable.set(before)
+    except BaseException:  # an interrupt; at once, since another one may come with it
+        variable.set(before)
+        raise
+    else:
         variable.set(before)

@@ -38,6 +38,7 @@ from nnc_func.graph.tensors.promise import Promise
 from nnc_func.graph.tensors.tensor import Tensor, listed, paired
 from nnc_func.graph.transfer import effects_of
 from nnc_func.layer import chain, dispatch_of, inserted, swap
+from nnc_func.locks import cached_property
 from nnc_func.op import Op
 from nnc_func.tree import flatten
 
@@ -115,7 +116,7 @@ class Stack(Derivatives):
     autodiff = _role("autodiff")
     nn = _role("nn")
 
-    @functools.cached_property
+    @cached_property
     def array_api(self) -> ArrayNamespace:
         """The Python array API on this stack's tensors; see `nnc_func.array_api`."""
         from nnc_func.array_api.namespace import ArrayNamespace  # few ask for it

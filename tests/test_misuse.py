@@ -31,6 +31,21 @@ BOTH = pytest.mark.parametrize("stack", [nnc.eager(), LAZY], ids=["eager", "lazy
 ONES = np.ones(2, "float32")
 
 
+@pytest.mark.parametrize("make", [nnc.eager, nnc.lazy, nnc.dynamic])
+def test_nests_are_of_lists_and_arrays(make: Any) -> None:
+    stack = make()
+    x = stack.asarray([1.0, 2.0])
+    for widths in (np.array([[1, 0]]), [np.array([1, 0])], ((1, 0),)):
+        assert stack.ops.pad(x, widths=widths).numpy().tolist() == [0.0, 1.0, 2.0]
+    endless: list[Any] = []
+    endless.append(endless)
+    for given in ({"before": 1}, [{1}], endless):
+        with pytest.raises(OperatorError, match=r"pad: widths=.* is not usable: "):
+            stack.ops.pad(x, widths=given)
+    with pytest.raises(ShapeError, match=r"wants a pair of whole widths .* given"):
+        stack.ops.pad(x, widths=[[1.5, 2]]).numpy()
+
+
 @BOTH
 @pytest.mark.parametrize("argnums", [1, -2, "x", 0.0, (0, 3), (0, 0), (0, -1)])
 def test_argnums_are_numbers_of_arguments(stack: nnc.Stack, argnums: Any) -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import gc
 import threading
-from collections.abc import Callable
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from contextvars import ContextVar
+from functools import partial
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ from nnc_func.graph.pauses import paused
 from nnc_func.override import Override
 from tests.interrupts import interrupted
 
-DEPTH: ContextVar[int] = ContextVar("depth", default=0)
+DEPTH: ContextVar[Any] = ContextVar("depth", default=None)
 
 
 def left_open(
@@ -36,7 +37,18 @@ def left_open(
 
 
 def test_a_variable_is_as_it_was() -> None:
-    assert left_open("/override.py", lambda: Override(DEPTH, 1), lambda: DEPTH.get() == 0) == []
+    assert left_open("/override.py", lambda: Override(DEPTH, 1), lambda: DEPTH.get() is None) == []
+
+
+@contextmanager
+def twice(first: Any, second: Any) -> Iterator[None]:
+    with Override(DEPTH, first), Override(DEPTH, second):
+        yield
+
+
+@pytest.mark.parametrize(("first", "second"), [(1, 2), (True, True), ("a", None), (None, "a")])
+def test_a_variable_is_as_it_was_where_one_is_within_another(first: Any, second: Any) -> None:
+    assert left_open("/override.py", partial(twice, first, second), lambda: DEPTH.get() is None) == []
 
 
 @pytest.mark.parametrize("is_within", [False, True])

@@ -8,7 +8,6 @@ number that the function of one example would not meet.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -36,6 +35,7 @@ from nnc_func.graph.ops.loop import parts
 from nnc_func.graph.ops.move import reshape
 from nnc_func.graph.ops.reduce import any_
 from nnc_func.graph.ops.unary import stop_gradient
+from nnc_func.locks import cached_property
 
 
 def loop_of_batches(call: Application) -> Any:

@@ -10,7 +10,6 @@ are those of their composition, and what is traced and planned does not depend o
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
 from itertools import zip_longest
 from typing import Any
 
@@ -27,6 +26,7 @@ from nnc_func.control_flow.waiting_derivatives import run_at_once
 from nnc_func.errors import OperatorError, ShapeError
 from nnc_func.graph.ops.cut_bodies import avals_in
 from nnc_func.graph.tensors.tensor import Tensor
+from nnc_func.locks import cached_property
 
 
 @frozen(eq=False)

@@ -8,7 +8,6 @@ import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from threading import RLock
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -23,12 +22,13 @@ from nnc_func.engine.running.program import Program
 from nnc_func.engine.unrolled_jit import LARGEST, OTHER, Fixed, written
 from nnc_func.errors import DeviceError, GraphError, OperatorError, TracingError, UnboundError, check_function
 from nnc_func.facets.late_extents import Late, late_extents
-from nnc_func.garbage_collection import no_full_collections
+from nnc_func.garbage_collection import no_full_collections, uncollected
 from nnc_func.graph.leaves import INPUT, owned
 from nnc_func.graph.node import Value, topological
 from nnc_func.graph.origin import reached
 from nnc_func.graph.tensors.tensor import Tensor
 from nnc_func.graph.transfer import effects_of
+from nnc_func.locks import forkable_lock
 from nnc_func.tree import Structure, exact, flatten
 
 KEPT = 64  # signatures remembered
@@ -153,7 +153,7 @@ class Jitted:
         self._quick: tuple[Known, ...] = ()  # whose calls are written out: that of the last call comes first
         self._noticed = False
         self._is_method = False
-        self._lock = RLock()
+        self._lock = forkable_lock()
         self._recording: Any = getattr(getattr(stack, "engine", None), "recording", None)
         self._memo: Any = getattr(getattr(stack, "engine", None), "memo", None)
         # signatures with which it reads variables, which a dynamic stack records; True: or closes over what these made
@@ -214,7 +214,7 @@ class Jitted:
 
     def _prefer(self, known: Known) -> None:
         """Try that signature first from now on."""
-        with self._lock:
+        with uncollected(), self._lock:
             if self.programs.get(known.key) is known:
                 self._quick = (known, *[each for each in self._quick if each is not known][: QUICK - 1])
 
@@ -308,7 +308,7 @@ class Jitted:
         with no_full_collections():
             found = self.stack.recorded_program(f, avals, moving, str(self.name))
         if found is not None:
-            with self._lock:
+            with uncollected(), self._lock:
                 self.traces += 1
         return found
 
@@ -324,7 +324,7 @@ class Jitted:
 
     def _remembered(self, key: Any, found: Any = None) -> Any:
         """What is known for that signature; what was found for it, unless another thread was first."""
-        with self._lock:
+        with uncollected(), self._lock:
             known = self.programs.get(key)
             if known is None and found is not None:
                 if len(self.programs) >= KEPT:
@@ -384,7 +384,7 @@ class Jitted:
         """
         known, tensors = self._wanted(self._met(args, keywords))
         tuning = known.program.autotune(*tensors, budget=budget, workspace=workspace)
-        with self._lock:
+        with uncollected(), self._lock:
             self.programs[known.key] = Known(known.key, tuning.program, known.structure)
             self._quick = tuple([each for each in self._quick if each is not known])
         return tuning
@@ -453,7 +453,7 @@ class Jitted:
         count, last = len(carriers), len(carriers) + len(told)
         carriers += [*told, *given_later]
         carriers, effects = self._of_values(carriers, effects)
-        with self._lock:
+        with uncollected(), self._lock:
             self.traces += 1
         if late.extents or late.loops:
             from nnc_func.engine.growing.regions import Between, Regions  # few functions have such extents
@@ -534,7 +534,7 @@ class Jitted:
         return turned[: len(carriers)], turned[len(carriers) :]
 
     def _notice(self) -> None:
-        with self._lock:
+        with uncollected(), self._lock:
             due = self.traces >= NOTICE and not self._noticed
             self._noticed |= due
         if due:

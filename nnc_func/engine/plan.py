@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property
 from itertools import accumulate
 from operator import add
 from typing import Any, ClassVar
@@ -16,6 +15,7 @@ from nnc_func.engine.plan_rows import ARENA, NEXT, OUTPUT, Buffer, Instruction, 
 from nnc_func.facets.kernels import private_bytes
 from nnc_func.facets.places import Place
 from nnc_func.graph.unpickled import Unpickled
+from nnc_func.locks import cached_property
 from nnc_func.tree import Structure
 
 

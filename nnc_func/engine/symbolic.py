@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Generator, Sequence
-from threading import RLock
 from typing import Any
 
 from attrs import evolve
@@ -15,6 +14,7 @@ from nnc_func.engine.running.observers import Application, Observer
 from nnc_func.engine.running.session import Session
 from nnc_func.garbage_collection import uncollected
 from nnc_func.graph.graph import ComputationGraph
+from nnc_func.locks import forkable_lock
 
 KEPT = 16  # bindings whose programs are remembered
 Binding = tuple[tuple[str, int], ...]
@@ -52,7 +52,7 @@ class Bindings(Session):
         self.source = source
         self.programs: OrderedDict[Binding, Any] = OrderedDict()
         self._device = device
-        self._planning = RLock()
+        self._planning = forkable_lock()
         self._make, self._forget = make, forget
         self._met: OrderedDict[Any, Binding] = OrderedDict()  # shapes of the inputs -> binding
 
@@ -103,7 +103,7 @@ class Bindings(Session):
             Some extent is not told, or an equality that was assumed does not hold.
         """
         binding = every(self.graph, dims)
-        with self._planning:
+        with uncollected(), self._planning:
             found = self.programs.get(binding)
             if found is None:
                 graph = self.graph.specialised(dims)

@@ -204,9 +204,12 @@ def padded(x: ShapeT, *, widths: Any, **_: Any) -> ShapeT:
     if (
         not isinstance(widths, tuple)
         or len(widths) != len(x)
-        or any(not isinstance(w, tuple) or len(w) != 2 or any(known(n) and n < 0 for n in w) for w in widths)
+        or any(
+            not isinstance(w, tuple) or len(w) != 2 or any(isinstance(n, float) or (known(n) and n < 0) for n in w)
+            for w in widths
+        )
     ):
-        wanted = "a pair of widths (before, after), none negative, for each axis"
+        wanted = "a pair of whole widths (before, after), none negative, for each axis"
         raise ShapeError(f"pad of shape {x} wants {wanted}; given {widths}")
     return tuple(n + before + after for n, (before, after) in zip(x, widths, strict=True))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
 from attrs import evolve, field, frozen
@@ -20,6 +19,7 @@ from nnc_func.graph.rewriting.bodies import with_bodies_optimised
 from nnc_func.graph.unpickled import Unpickled
 from nnc_func.layer import Layer, forwards, layer, opens
 from nnc_func.layer_protocols import DeviceSignature, OperatorSignature, OptimiserSignature, SymbolSignature
+from nnc_func.locks import cached_property
 from nnc_func.tree import ONE_LEAF, Structure
 
 if TYPE_CHECKING:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import threading
 from contextvars import ContextVar
 from typing import Any
 from weakref import ref
@@ -21,13 +20,14 @@ from nnc_func.facets.views import free
 from nnc_func.garbage_collection import uncollected
 from nnc_func.graph.node import Node, topological
 from nnc_func.graph.reader_writer_lock import Run, Turns, enter, leave
+from nnc_func.locks import forkable_lock
 from nnc_func.op import Op
 from nnc_func.override import Override
 
 _serials = itertools.count()
 _tracing: ContextVar[bool] = ContextVar("tracing", default=False)
 _only_read: ContextVar[bool] = ContextVar("only_read", default=False)
-_assigning = threading.Lock()
+_assigning = forkable_lock()
 
 
 def _leaf(name: str, doc: str, pure: bool, multi_result: bool = False) -> Op:
@@ -207,7 +207,7 @@ class Variable:
 
     def reader(self, table: Any, make: Any) -> Any:
         """The node of that table that is its value of now; made if there is none."""
-        with _assigning:
+        with uncollected(), _assigning:
             for each in self.readers:
                 found = each()
                 if found is not None and found.table is table:
@@ -222,7 +222,7 @@ class Variable:
             self.array = array
             self.version += 1
         else:
-            with _assigning:
+            with uncollected(), _assigning:
                 before, self.array = self.array, array
                 self._left(before)
         self.recorded = None  # outside of the lock: others may be told that it is gone
@@ -231,12 +231,12 @@ class Variable:
         """Copy its array, before that is written over, where a user holds a value that depends on it."""
         readers = [node for each in self.readers if (node := each()) is not None]
         copy = owned(self._device, self.array) if any(map(_is_wanted, readers)) else None
-        with _assigning:
+        with uncollected(), _assigning:
             self._left(copy, 0)
 
     def written(self) -> None:
         """Note that its array has been written over."""
-        with _assigning:
+        with uncollected(), _assigning:
             self._left(None)
         self.recorded = None
 

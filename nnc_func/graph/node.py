@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import threading
 from collections.abc import Callable, Iterable, Sequence
 from operator import attrgetter
 from typing import Any
@@ -13,8 +12,10 @@ from nnc_func.aval import Aval
 from nnc_func.config import config
 from nnc_func.declaration import Items
 from nnc_func.errors import GraphError
+from nnc_func.garbage_collection import uncollected
 from nnc_func.graph.origin import Origin
 from nnc_func.graph.unpickled import Unpickled
+from nnc_func.locks import forkable_lock
 from nnc_func.op import Op
 
 _serials = itertools.count()
@@ -255,8 +256,7 @@ class InternTable:
         self.digests: WeakKeyDictionary[Node, bytes] = WeakKeyDictionary()
         # nodes that are values of variables which have other ones now, and the arrays that show them
         self.pasts: WeakKeyDictionary[Node, Any] = WeakKeyDictionary()
-        self._lock = threading.RLock()  # a collector's callback may come in while it is held
-        self.walking = threading.RLock()
+        self._lock, self.walking = forkable_lock(), forkable_lock()
         self.asked = 0
         self.recording = min(config.spec, 1)
         self.merged: WeakKeyDictionary[Node, list[Origin]] = WeakKeyDictionary()
@@ -271,13 +271,13 @@ class InternTable:
         nodes, mine = self.nodes, ref(node)
         found = nodes.setdefault(key, mine)  # which nobody can interrupt
         if found is not mine:
-            with self._lock:
+            with uncollected(), self._lock:
                 other = nodes.get(key, mine)()
                 if other is not None:
                     return other
                 nodes[key] = mine
         if len(nodes) > self._most:
-            with self._lock:
+            with uncollected(), self._lock:
                 self._sweep()
         return node
 
@@ -301,7 +301,8 @@ class InternTable:
             found = node.references[index]()
             if found is not None:
                 return found
-        with self._lock:  # two threads must not make two of one result: plans tell values apart by identity
+        # two threads must not make two of one result: plans tell values apart by identity
+        with uncollected(), self._lock:
             references = node.references
             if references is None:
                 references = node.references = [_nothing] * len(node.avals)
@@ -313,12 +314,12 @@ class InternTable:
 
     def settle(self, node: Node, op: Op, data: Any) -> None:
         """Make a computed node a leaf that holds its value, so that it may forget its operands."""
-        with self.walking:
+        with uncollected(), self.walking:
             self.nodes.pop((node.op, node.op.key(node.items), *map(id, node.args)), None)
             node.data, node.op, node.args, node.items, node.origin = data, op, (), (), ()
 
     def __len__(self) -> int:
-        with self._lock:
+        with uncollected(), self._lock:
             self._sweep()
             return len(self.nodes)
 

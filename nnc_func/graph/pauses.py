@@ -48,7 +48,7 @@ class Pause:
         self._open.append(guard)
 
     def __exit__(self, *error: object) -> None:
-        self._open.pop().close()
+        next(self._open.pop(), None)
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
         """The function, during whose calls it is open: a decorator.
@@ -89,12 +89,12 @@ def _pausing(owner: Any) -> Generator[None, None, None]:
     try:
         paused.set(within)
         yield
-    finally:
-        try:
-            paused.set(_left(before, within, owner))
-        except BaseException:  # an interrupt, which may have come first
-            paused.set(_left(before, within, owner))
-            raise
+        paused.set(_left(before, within, owner))
+    except GeneratorExit:
+        paused.set(_left(before, within, owner))
+    except BaseException:  # an interrupt; at once, since another one may come with it
+        paused.set(before)
+        raise
 
 
 def _left(before: tuple[Any, ...], within: tuple[Any, ...], owner: Any) -> tuple[Any, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Hashable
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 from weakref import WeakValueDictionary, ref
@@ -18,12 +17,14 @@ from nnc_func.device.shared.host import numbers
 from nnc_func.errors import GraphError, ShapeError
 from nnc_func.facets.dtypes import as_dtype
 from nnc_func.facets.places import Place
+from nnc_func.garbage_collection import uncollected
 from nnc_func.graph.constants import Large, dense, is_fixed
 from nnc_func.graph.leaves import CONSTANT, INPUT, VARIABLE, Variable, brought, owned
 from nnc_func.graph.node import InternTable, Node, Value
 from nnc_func.graph.origin import Origin, origin
 from nnc_func.layer import Layer, layer, opens
 from nnc_func.layer_protocols import DeviceSignature, ShapeSignature, TypeSignature
+from nnc_func.locks import forkable_lock
 from nnc_func.op import Op
 
 A = TypeVar("A")
@@ -32,12 +33,12 @@ BY_BYTES = 256  # constants up to so many bytes are known by their bytes, wherev
 
 # Functors are applicative: equal recipes share one table, for as long as a stack of that recipe lives.
 _tables: WeakValueDictionary[Any, InternTable] = WeakValueDictionary()
-_making = threading.RLock()
+_making = forkable_lock()
 
 
 def _table_of(symbol: Any) -> InternTable:
     recipe = (type(symbol), symbol.shape)
-    with _making:
+    with uncollected(), _making:
         found = _tables.get(recipe)
         if found is None:
             found = _tables[recipe] = InternTable()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import cached_property, wraps
+from functools import wraps
 from typing import Any, ParamSpec
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy as np
 from nnc_func.engine.running.cancelling import check_cancelled
 from nnc_func.errors import OperatorError
 from nnc_func.layer import chain
+from nnc_func.locks import cached_property
 from nnc_func.nn.step import ImmediateStep, Metrics, Step, TrainingState
 from nnc_func.progress import Silent
 from nnc_func.progress import progress as progress_line

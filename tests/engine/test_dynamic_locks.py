@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import subprocess
@@ -16,6 +17,9 @@ import pytest
 
 import nnc_func as nnc
 from nnc_func.engine.dynamic.replay import replay
+from nnc_func.garbage_collection import NEVER, no_full_collections, uncollected
+from nnc_func.graph.leaves import _assigning
+from nnc_func.locks import cached_property
 from tests.engine.dynamic_stacks import own_device
 
 
@@ -76,6 +80,57 @@ def test_a_process_that_was_forked_meanwhile_computes_gradients(engaged: Any) ->
         del x
         os._exit(0 if is_right and stack.live.nodes == 0 and not stack.engine.recording._dropped else 3)
     assert os.waitpid(child, 0)[1] == 0
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_locks_are_free_in_a_process_that_was_forked_beside_a_thread_that_compiles() -> None:
+    stack = nnc.dynamic(own_device())
+    x, begun, ended = +stack.variable("x", np.ones(3)), threading.Event(), threading.Event()
+
+    def compiles() -> None:
+        with uncollected(), no_full_collections(), stack.symbol.table.walking, stack.symbol.table._lock, _assigning:
+            begun.set()
+            ended.wait(60)
+
+    thread = threading.Thread(target=compiles)
+    thread.start()
+    assert begun.wait(60)
+    child = os.fork()
+    if child == 0:
+        signal.alarm(30)
+        is_right = (asked(stack, x) == asked(stack, x)).all()
+        os._exit(0 if is_right and gc.isenabled() and gc.get_threshold()[2] < NEVER else 3)
+    assert os.waitpid(child, 0)[1] == 0
+    ended.set()
+    thread.join()
+
+
+def test_a_finaliser_comes_in_as_a_variable_is_read() -> None:
+    stack = nnc.dynamic(own_device())
+    w = stack.variable("w", np.ones(3))
+
+    def amid() -> bool:
+        with _assigning:
+            w.value.assign(np.zeros(3))
+            return len(stack.trace((w * 2.0).sum()).nodes) > 1
+
+    assert within(20, amid)
+
+
+class Slow:
+    """Of which a cached property waits for that of another instance, in another thread."""
+
+    def __init__(self, other: Slow | None = None) -> None:
+        self.other = other
+
+    @cached_property
+    def value(self) -> int:
+        return 1 if self.other is None else 1 + int(within(20, lambda: self.other.value))  # type: ignore[union-attr]
+
+
+def test_cached_properties_of_a_class_do_not_wait_for_each_other() -> None:
+    assert Slow(Slow(Slow())).value == 3
 
 
 def test_a_finaliser_comes_in_as_replays_are_told(monkeypatch: pytest.MonkeyPatch) -> None:

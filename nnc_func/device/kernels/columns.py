@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any
 
 from attrs import evolve, frozen
@@ -25,6 +25,7 @@ from nnc_func.device.kernels.linalg import (
 )
 from nnc_func.device.shared.bounds import strided
 from nnc_func.facets.views import Cost
+from nnc_func.locks import cached_property
 
 HOST_COLUMNS = 1 << 22  # bytes of columns at a time, of whole images: fewer products, and still in cache
 DEVICE_COLUMNS = 1 << 28  # a GPU wants few large products

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import cached_property, lru_cache, partial
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,7 @@ from nnc_func.device.shared.bounds import strided
 from nnc_func.facets.kernels import Kernel
 from nnc_func.facets.layouts import NHWC
 from nnc_func.facets.views import Cost
+from nnc_func.locks import cached_property
 
 LIMIT = 5 << 19  # bytes of columns and results at a time, of all threads: a few of them fit in the last cache
 FEW = 1 << 19  # the same of a kernel that does with less

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -18,6 +17,7 @@ from nnc_func.engine.allocators.outward_fit import OutwardFit
 from nnc_func.engine.allocators.placement.costs import of_node, of_order
 from nnc_func.engine.allocators.placement.fits import first_fit
 from nnc_func.engine.allocators.problems.conversion import Integers
+from nnc_func.locks import cached_property
 
 if TYPE_CHECKING:
     from nnc_func.engine.allocators.exact.dives import DivedPlans

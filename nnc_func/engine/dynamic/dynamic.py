@@ -174,8 +174,7 @@ class Dynamic(Lazy[A]):
         recording = self.recording
         if recording.saved is None:
             return None
-        found: CacheStatistics = recording.undisturbed(recording.saved.statistics)
-        return found
+        return recording.cache_statistics()  # type: ignore[no-any-return]
 
     def asarray(self, value: Any, dtype: Any = None, place: Place = None) -> Any:
         """A value of this engine: a device array, which does not change with the array that it was made of."""

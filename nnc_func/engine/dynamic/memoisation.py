@@ -28,12 +28,13 @@ from attrs import frozen
 from nnc_func.body import is_pure
 from nnc_func.device.shared.host import HOST
 from nnc_func.device.shared.namespace import SCALARS
-from nnc_func.engine.dynamic.turns import alone, turn
+from nnc_func.engine.dynamic.turns import alone
 from nnc_func.engine.running.program import Program
 from nnc_func.errors import NncError, PlanError
 from nnc_func.graph.leaves import LEAVES
 from nnc_func.graph.pictures.svg import sized
 from nnc_func.layer import init_fields
+from nnc_func.locks import forkable_lock
 from nnc_func.op import Op
 
 USUAL = 1 << 28  # bytes, of `memoise=True`
@@ -188,7 +189,7 @@ class Memo:
         self._heap: list[tuple[tuple[float, int], _Entry]] = []  # of what is counted, which may be worth more now
         self._floor = 0.0
         self._fresh: deque[_Entry | None] = deque()  # None: whatever is kept is to go
-        self._lock = turn()
+        self._lock = forkable_lock()
         self._counts: dict[int, list[Any]] = {}  # hits, misses, seconds: of each thread its own
 
     # --- identities -------------------------------------------------------------------------------------------

@@ -27,7 +27,7 @@ from attrs import evolve
 
 from nnc_func.body import bodies_of
 from nnc_func.engine.dynamic.flow import carries_gradients
-from nnc_func.engine.dynamic.turns import alone, turn
+from nnc_func.engine.dynamic.turns import alone
 from nnc_func.facets.derivatives import Refusal
 from nnc_func.facets.dtypes import kind_of
 from nnc_func.graph.leaves import CONSTANT, HELD, Variable
@@ -36,6 +36,7 @@ from nnc_func.graph.ops.silent_bodies import only_asks
 from nnc_func.graph.origin import Origin, attributed, describe, origin
 from nnc_func.graph.pauses import paused, paused_here
 from nnc_func.layer import find
+from nnc_func.locks import forkable_lock
 from nnc_func.op import Op
 from nnc_func.override import Override
 
@@ -165,7 +166,7 @@ class Recording:
         self._users: Collection[ref[Record]] = ()  # of the first of these
         self._waiting: list[ref[Record]] = []  # of them, those that are to be told
         self._last: Record | None = None  # the user that was told last
-        self._lock = turn()
+        self._lock = forkable_lock()
         self._smooth: dict[Any, bool] = {}  # by an array's own dtype
         self._constants: WeakValueDictionary[int, Node] = WeakValueDictionary()
         self._reading: set[ref[Record]] = set()  # of which nodes stand for a variable
@@ -242,6 +243,12 @@ class Recording:
             found.append(work())
         self._swept()
         return found[0]
+
+    def cache_statistics(self) -> Any:
+        """Of the cache of saved values; what another thread is taking account of right now is not yet in it."""
+        alone(self._lock, self.saved.settle)
+        self._swept()
+        return self.saved.statistics()
 
     def array(self, record: Record) -> Any:
         """The value of a record; computed again if it is evicted."""

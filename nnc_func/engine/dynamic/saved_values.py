@@ -141,7 +141,6 @@ class SavedValues:
 
     def statistics(self) -> CacheStatistics:
         """What there is, and was."""
-        self._settle()
         return CacheStatistics(
             self.limit, self._bytes, self._most, self._evicted, self._evicted_bytes, self._evictions,
             self._recomputations,
@@ -155,7 +154,7 @@ class SavedValues:
         If none of it is held, and something else was made of it: else it is about to go.
         """
         if self._gone:
-            self._settle()
+            self.settle()
         owner = _owner(record)
         if owner is not None and owner.application is not None:
             members = _showing(owner)
@@ -188,7 +187,7 @@ class SavedValues:
         aval = self._aval(array)
         return int(aval.size) * int(aval.dtype.itemsize)
 
-    def _settle(self) -> None:
+    def settle(self) -> None:
         """Take account of what is gone."""
         while self._gone:
             serial = self._gone[0].serial  # until it is done with
@@ -229,7 +228,7 @@ class SavedValues:
                 stalest = since
                 self._evict(serial, saving)
                 heappop(heap)
-        self._settle()
+        self.settle()
         self._threshold = max(self.limit, self._bytes + self.limit // PART_FREED if self._bytes > self.limit else 0)
 
     def _loss(self, serial: int, saving: Saving) -> float | None:

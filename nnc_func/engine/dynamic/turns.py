@@ -2,39 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
-from threading import RLock
 from typing import Any
-from weakref import WeakSet
-
-_locks: WeakSet[Any] = WeakSet()
-
-
-def turn() -> Any:
-    """A lock for `alone`; free in a process that is forked while another thread has it.
-
-    What that thread was at is half done there: it is to be such that whoever comes next goes on with it.
-
-    Examples
-    --------
-    >>> alone(turn(), lambda: print("mine"))
-    mine
-    True
-    """
-    found = RLock()
-    _locks.add(found)
-    return found
-
-
-def _forked() -> None:
-    for each in list(_locks):
-        if not each._is_owned():
-            each._at_fork_reinit()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forked)
 
 
 def alone(lock: Any, work: Callable[[], None]) -> bool:
@@ -43,8 +12,8 @@ def alone(lock: Any, work: Callable[[], None]) -> bool:
     Parameters
     ----------
     lock
-        A `turn`, or any `threading.RLock`. Whoever has it looks whether there is more to do before he leaves. This
-        thread has it where a finaliser comes in amid the work: then nothing is done, either.
+        A `forkable_lock`, or any `threading.RLock`. Whoever has it looks whether there is more to do before he leaves.
+        This thread has it where a finaliser comes in amid the work: then nothing is done, either.
     work
         What is done. An interrupt may end it anywhere; one that comes just as the lock was taken lets go of that, too.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from threading import RLock
 from typing import Any, TypeAlias
 
 from nnc_func.engine.growing.capacity import Capacity, appended, planned
@@ -14,6 +13,7 @@ from nnc_func.facets.dims import symbols_of
 from nnc_func.garbage_collection import uncollected
 from nnc_func.graph.graph import ComputationGraph
 from nnc_func.graph.node import Node
+from nnc_func.locks import forkable_lock
 
 SPARE = 8  # a capacity is doubled with another one if it is all but an eighth used by then
 Run: TypeAlias = Callable[[Sequence[Any], Mapping[str, int]], list[Any]]
@@ -51,7 +51,7 @@ class GrowingGraph:
         self.capacity: Capacity | None = None
         self.plans = 0
         self._symbols = self.graph.symbols
-        self._planning = RLock()
+        self._planning = forkable_lock()
 
     def times(self) -> Run:
         """What computes the graph, of arrays and extents, time after time, in memory of its own."""

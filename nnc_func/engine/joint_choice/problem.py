@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property
 from typing import Any
 
 from attrs import field, frozen
 
 from nnc_func.engine.orders.base import NOTHING, OrderProblem
 from nnc_func.errors import PlanError
+from nnc_func.locks import cached_property
 
 TEXT = "joint problem 1"  # what a saved problem begins with
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from functools import cached_property
 from itertools import accumulate, chain
 from operator import index
 from types import MappingProxyType
@@ -15,6 +14,7 @@ from attrs import frozen
 from nnc_func.engine.naming import name_of
 from nnc_func.engine.needs import check_needs, inverted, spans
 from nnc_func.errors import AnswerError, PlanError
+from nnc_func.locks import cached_property
 
 NOTHING: Mapping[int, Any] = MappingProxyType({})
 

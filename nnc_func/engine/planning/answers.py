@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property
 
 from attrs import evolve, frozen
 
@@ -20,6 +19,7 @@ from nnc_func.graph.graph import ComputationGraph
 from nnc_func.graph.node import Node
 from nnc_func.graph.pictures.svg import sized
 from nnc_func.graph.rules.cost import NOTHING
+from nnc_func.locks import cached_property
 
 LIKELY = 1.1  # times a budget that an answer may be simulated to take and is planned at once to see whether it fits
 

@@ -7,7 +7,6 @@ result lives until its last use before its task is run again. Nothing here knows
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property
 from itertools import accumulate
 from operator import index
 from types import MappingProxyType
@@ -18,6 +17,7 @@ from attrs import field, frozen
 from nnc_func.engine.naming import name_of
 from nnc_func.engine.needs import check_needs, inverted
 from nnc_func.errors import AnswerError, PlanError
+from nnc_func.locks import cached_property
 
 NOTHING: Mapping[int, Any] = MappingProxyType({})
 

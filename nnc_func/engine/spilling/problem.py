@@ -8,7 +8,6 @@ graphs.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from functools import cached_property
 from itertools import accumulate, pairwise
 from operator import add, index
 from types import MappingProxyType
@@ -18,6 +17,7 @@ from attrs import field, frozen
 
 from nnc_func.engine.naming import name_of
 from nnc_func.errors import AnswerError, PlanError
+from nnc_func.locks import cached_property
 
 NOTHING: Mapping[int, Any] = MappingProxyType({})
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from nnc_func.graph.ops.bodies import dtypes_in, is_fusible, is_reduction, shape
 from nnc_func.graph.ops.create import full
 from nnc_func.graph.ops.move import broadcast_to
 from nnc_func.graph.ops.silent_bodies import silenced
+from nnc_func.locks import cached_property
 
 SCALARS = (bool, int, float, complex)
 CHEAP = 4  # operations an element of what is rather computed again than kept

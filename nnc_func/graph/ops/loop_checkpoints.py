@@ -12,7 +12,6 @@ left for the way back). Nothing here knows the number of times when it is built,
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
 from math import isqrt
 from typing import Any
 
@@ -21,6 +20,7 @@ from nnc_func.body import Body
 from nnc_func.facets.dims import known
 from nnc_func.graph.ops.loop_form import Form, written_out
 from nnc_func.graph.ops.silent_bodies import of_results, without_effects
+from nnc_func.locks import cached_property
 
 HELD = 100  # carries that are held where nothing bounds a loop, and nobody says how many
 FEWEST = 4  # of the loops here, when they are differentiated themselves

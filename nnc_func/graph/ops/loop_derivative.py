@@ -8,7 +8,6 @@ constant in a matrix product they are one product over all times, afterwards, of
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
 from typing import Any
 
 import attrs
@@ -30,6 +29,7 @@ from nnc_func.graph.ops.loop_segments import in_segments
 from nnc_func.graph.ops.move import permute_dims, reshape
 from nnc_func.graph.ops.reduce import sum_
 from nnc_func.graph.ops.silent_bodies import silenced, unconditional, without_effects
+from nnc_func.locks import cached_property
 from nnc_func.op import Op
 
 STACKED = 8  # elements of new rows, for each element of a constant's cotangent that need not be added up then

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
 from typing import Any
 
 from nnc_func.aval import Aval
 from nnc_func.body import Body
 from nnc_func.graph.ops.bodies import dtypes_in, shapes_in
 from nnc_func.graph.ops.cut_bodies import aval_of, is_smooth
+from nnc_func.locks import cached_property
 from nnc_func.op import Op
 
 

@@ -9,7 +9,6 @@ loop would hold more memory, or drive constants out of the cache.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cached_property
 from typing import Any
 
 from attrs import define, field
@@ -22,6 +21,7 @@ from nnc_func.graph.node import Node, Value, topological
 from nnc_func.graph.ops.loop import ESTIMATE, loop, steps_of
 from nnc_func.graph.rewriting.loops import Apply
 from nnc_func.graph.rules.cost import EXTENT
+from nnc_func.locks import cached_property
 
 Users = Mapping[Value, Sequence[Node | None]]
 """The nodes that use each value, and None where it is a root."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from nnc_func.errors import OperatorError, RuleError
@@ -29,6 +29,7 @@ from nnc_func.graph.rules.pattern import (
     parts,
 )
 from nnc_func.graph.rules.ranges import is_constant, is_nonnegative
+from nnc_func.locks import cached_property
 
 if TYPE_CHECKING:
     from nnc_func.graph.rewriting.building import Builder

@@ -6,13 +6,13 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from operator import attrgetter
-from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from nnc_func.errors import DeviceError, DTypeError, GraphError, NncError, ShapeError, TracingError
 from nnc_func.facets.dims import known
+from nnc_func.garbage_collection import uncollected
 from nnc_func.graph.leaves import CONSTANT, HELD, VARIABLE, Variable
 from nnc_func.graph.node import InternTable, Node, Result, Value, leaves
 from nnc_func.graph.origin import describe, origin
@@ -21,6 +21,7 @@ from nnc_func.graph.tensors import bridges
 from nnc_func.graph.tensors.arithmetic import OPS, matrix_product
 from nnc_func.graph.tensors.numpy_methods import Methods
 from nnc_func.graph.tensors.promise import Promise
+from nnc_func.locks import forkable_lock
 
 INSTEAD = {
     "bool()": "choose with stack.cond(pred, then, else_), go on with stack.while_loop, or let stack.jit(f, "
@@ -81,7 +82,7 @@ class Tensor(Methods):
                 return self.value
             if type(pending) is not tuple:
                 return super().__getattr__(name)  # which says what is wrong
-            with _making:
+            with uncollected(), _making:
                 if self.hold is pending:  # no other thread was first
                     array, avals, where, table = pending
                     (self.value,) = leaves(table, CONSTANT, (avals,), where, (array,))
@@ -405,7 +406,7 @@ written: ContextVar[Any] = ContextVar("written", default=None)
 
 Its methods `key` and `text` give the hash and the text of a tensor of one element.
 """
-_making = RLock()  # of results' nodes; amid it the collector may run what needs another
+_making = forkable_lock()  # of results' nodes; amid it the collector may run what needs another
 
 
 def showing(stack: Any, table: InternTable, avals: Sequence[Any]) -> Callable[[Sequence[Any]], list[Tensor]]:

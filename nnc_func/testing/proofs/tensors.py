@@ -7,7 +7,6 @@ comparison of indices, or an element of a black box, of which only its operands 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from typing import Any, Protocol
 
 import z3
@@ -15,6 +14,7 @@ from attrs import frozen
 
 from nnc_func.facets import shapes
 from nnc_func.facets.lowering import Expression, IndexMap, broadcast, position
+from nnc_func.locks import cached_property
 from nnc_func.op import Op
 from nnc_func.testing.proofs.extents import shape_of
 from nnc_func.testing.proofs.paths import Untranslatable, condition_of, current, term_of, whole

@@ -5,7 +5,6 @@ Most of what makes plans large is chosen early, and a search whose time is over 
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from nnc_func.engine.allocators.exact.ranking import by_rank
 from nnc_func.engine.allocators.exact.search import Search
 from nnc_func.engine.allocators.placement.descents import ORDERS, of_conflicts, side_by_side, tops
 from nnc_func.engine.allocators.problems.conversion import Integers
+from nnc_func.locks import cached_property
 
 LARGEST = 1024  # buffers up to which descents are side by side, so that they take little of what a search takes
 TABLE, REST = 3e-6, 8e-6  # seconds: for each buffer, and for each of them that is placed by descents

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from functools import cached_property
 
 import numpy as np
 from attrs import frozen
@@ -13,6 +12,7 @@ from nnc_func.engine.allocators.problems.conversion import Integers
 from nnc_func.engine.allocators.problems.fields import FREE
 from nnc_func.engine.allocators.problems.problem import Problem
 from nnc_func.errors import PlanError
+from nnc_func.locks import cached_property
 
 FEW = 1024  # buffers up to which all are compared with all times
 MOST_BUFFERS = 4096  # as a table of all by all has room in memory

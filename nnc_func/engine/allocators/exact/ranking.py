@@ -8,7 +8,6 @@ again: who compares what sections have left needs not ask which of them are empt
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from numpy.typing import NDArray
 from nnc_func.engine.allocators.exact.conflicts import Conflicts
 from nnc_func.engine.allocators.problems.conversion import Integers
 from nnc_func.engine.allocators.problems.fields import FREE, MOST_BYTES
+from nnc_func.locks import cached_property
 
 TABLES = 1024  # buffers up to which all rows are made at once
 TOP = -2  # where the last unit of the capacity ends

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from nnc_func.engine.allocators.placement.cells import descent
 from nnc_func.engine.allocators.placement.costs import Costs
 from nnc_func.engine.allocators.problems.conversion import Integers
 from nnc_func.engine.allocators.problems.problem import Problem
+from nnc_func.locks import cached_property
 
 FEW = 1024  # buffers up to which they are placed one by one
 SPARSE = 8  # steps a buffer from which on they are numbered anew

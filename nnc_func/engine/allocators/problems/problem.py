@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 from os import PathLike
 from typing import Any
 
@@ -23,6 +22,7 @@ from nnc_func.engine.allocators.problems.conversion import (
 )
 from nnc_func.engine.allocators.problems.fields import ALIGNMENT, Gap, Pieces, Uses, max_load, rows_of_gaps
 from nnc_func.engine.allocators.problems.reductions import cut, merged
+from nnc_func.locks import cached_property
 
 
 @frozen(eq=False, slots=False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections import OrderedDict
 from typing import Any
 
@@ -18,6 +17,7 @@ from nnc_func.graph.origin import origin
 from nnc_func.graph.pauses import paused_here
 from nnc_func.graph.tensors.promise import Promise, again
 from nnc_func.graph.tensors.tensor import Tensor
+from nnc_func.locks import forkable_lock
 
 LONGEST = 5000  # operators of a sequence
 REMEMBERED = 30_000  # places
@@ -41,7 +41,7 @@ class Follower:
 
     def __init__(self, replay: Any) -> None:
         self._replay, self._stack, self._recording = replay, replay.stack, replay.stack.engine.recording
-        self._lock = threading.RLock()  # a finaliser may come in while it is held
+        self._lock = forkable_lock()  # a finaliser may come in while it is held
         self._is_busy = False  # with what it computes
         self._is_torn = False  # amid a step, or it was interrupted there, at whatever line
         self._programs: OrderedDict[Any, Written] = OrderedDict()

@@ -29,6 +29,7 @@ from nnc_func.errors import NncError
 from nnc_func.graph.leaves import are_places
 from nnc_func.graph.origin import innermost
 from nnc_func.graph.tensors.tensor import Tensor
+from nnc_func.locks import forkable_lock
 from nnc_func.op import Op
 
 
@@ -84,7 +85,7 @@ class Replay:
         self.stack, self.after, self.recording = stack, after, stack.engine.recording
         self._below, self._gradients, self._pulled = below, gradients, pulled
         self._counts = dict.fromkeys(("operators", "prefixes", "eager", "divergences", "programs"), 0)
-        self._counting = threading.Lock()
+        self._counting = forkable_lock()
         self._here = _Followers(lambda: Follower(self))
 
     def count(self, name: str, more: int = 1) -> None:
