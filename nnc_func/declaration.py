@@ -79,7 +79,7 @@ class Declaration:
 
     @is_sized.default
     def _any_sizes(self) -> bool:
-        return any(c in (sizes, extent, number, nested, body, bodies) for c in self.converters.values())
+        return any(c in (sizes, extent, number, nested, index_key, body, bodies) for c in self.converters.values())
 
     @compares_bits.default
     def _any_float(self) -> bool:
@@ -87,7 +87,7 @@ class Declaration:
 
     @holds_nests.default
     def _any_nest(self) -> bool:
-        return nested in self.converters.values()
+        return not {nested, index_key}.isdisjoint(self.converters.values())
 
     @holds_body.default
     def _any_body(self) -> bool:
@@ -162,7 +162,7 @@ class Declaration:
             if value is REQUIRED:
                 raise OperatorError(f"{self.name} needs the parameter {name!r}; call {self.signature()}")
             convert = self.converters.get(name)
-            if value is None and convert not in (None, nested) and name not in self.optional:
+            if value is None and convert not in (None, nested, index_key) and name not in self.optional:
                 raise OperatorError(f"{self.name}: {name}=None is not usable: wanted {WANTED.get(convert, 'a value')}")
             if convert is not None and value is not None:
                 try:
@@ -283,6 +283,13 @@ def nested(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
+def index_key(value: Any) -> Any:
+    """As `nested`, of an index: slices and arrays stay what they are."""
+    if isinstance(value, (tuple, list)):
+        return tuple(index_key(v) for v in value)
+    return value.item() if isinstance(value, np.generic) else value
+
+
 def function(value: Any) -> Any:
     """A function of the host."""
     if not callable(value):
@@ -307,6 +314,7 @@ CONVERTERS: Mapping[str, Callable[[Any], Any]] = {
     "Extent": extent,
     "DType": as_dtype,
     "Nested": nested,
+    "Key": index_key,
     "Body": body,
     "Bodies": bodies,
     "Function": function,

@@ -16,7 +16,7 @@ from nnc_func.facets.movement import sliced
 from nnc_func.facets.samples import Samples, Tolerance
 from nnc_func.graph.composite import composite
 from nnc_func.graph.composites.entries import is_basic, separated
-from nnc_func.graph.ops.families import Nested, Tensor
+from nnc_func.graph.ops.families import Key, Tensor
 from nnc_func.graph.ops.index import put
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ def _cases(updating: bool) -> Any:
 
 
 @composite(samples=Samples(relation="cases", cases=_cases(False)))
-def index(o: Ops[Any], x: Tensor, /, *indices: Tensor, key: Nested) -> Tensor:
+def index(o: Ops[Any], x: Tensor, /, *indices: Tensor, key: Key) -> Tensor:
     """NumPy's ``x[key]``: whole numbers, slices of any step, None, ``...``, and integer tensors in any mixture.
 
     In `key` the word ``"array"`` stands for each of `indices`, which broadcast against each other. Their axes stand
@@ -184,7 +184,7 @@ def _scattered(o: Ops[Any], part: Any, values: Any, indices: Any, reading: Readi
 
 
 @composite(samples=Samples(relation="cases", cases=_cases(True), distinct=True), tolerance=ADDED)
-def index_update(o: Ops[Any], x: Tensor, values: Tensor, /, *indices: Tensor, key: Nested, mode: str = "set") -> Tensor:
+def index_update(o: Ops[Any], x: Tensor, values: Tensor, /, *indices: Tensor, key: Key, mode: str = "set") -> Tensor:
     """A new tensor: `x` with `values`, broadcast, where `index` would read, written, added, multiplied, or compared.
 
     `mode` is ``"set"``, ``"add"``, ``"multiply"``, ``"min"`` or ``"max"``. Where indices repeat, the last of the
