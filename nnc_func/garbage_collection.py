@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import get_ident
@@ -16,7 +17,39 @@ _off: dict[int, int] = {}  # what has it switched off, by identity: in which thr
 _open: dict[int, tuple[int, tuple[int, int, int]]] = {}  # so for full collections: and what is to be restored
 
 
-class uncollected:  # noqa: N801 - it reads as what it says of a block
+class _PutOff(ABC):
+    """What is put off while it is open. What an interrupt ends is done again, by `__del__` if by nobody else."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def _begin(self) -> None:
+        """Begin with it; none but this thread counts meanwhile."""
+
+    @abstractmethod
+    def _end(self) -> None:
+        """End it, if that has not been done."""
+
+    def __enter__(self) -> None:
+        try:
+            with _counting:
+                self._begin()
+        except BaseException:  # an interrupt
+            self._leave()
+            raise
+
+    def __exit__(self, *error: object) -> None:
+        self._leave()
+
+    def __del__(self) -> None:
+        self._leave()
+
+    def _leave(self) -> None:
+        with _counting:
+            self._end()
+
+
+class uncollected(_PutOff):  # noqa: N801 - it reads as what it says of a block
     """No search for cycles meanwhile: it would walk over all that was made again and again, and find nothing.
 
     What it finds switched off stays so; what several threads switch off, the last one switches on. It goes before a
@@ -34,32 +67,19 @@ class uncollected:  # noqa: N801 - it reads as what it says of a block
 
     __slots__ = ()
 
-    def __enter__(self) -> None:
-        try:
-            with _counting:
-                if _off or gc.isenabled():
-                    _off[id(self)] = get_ident()
-                    gc.disable()
-        except BaseException:  # an interrupt
-            self._leave()
-            raise
+    def _begin(self) -> None:
+        if _off or gc.isenabled():
+            _off[id(self)] = get_ident()
+            gc.disable()
 
-    def __exit__(self, *error: object) -> None:
-        self._leave()
-
-    def _leave(self) -> None:
-        """What an interrupt ends is done again by whoever comes next, `__del__` if nobody else."""
-        with _counting:
-            if id(self) in _off:
-                if len(_off) == 1:
-                    gc.enable()
-                del _off[id(self)]
-
-    def __del__(self) -> None:
-        self._leave()
+    def _end(self) -> None:
+        if id(self) in _off:
+            if len(_off) == 1:
+                gc.enable()
+            del _off[id(self)]
 
 
-class no_full_collections:  # noqa: N801 - it reads as what it says of a block
+class no_full_collections(_PutOff):  # noqa: N801 - it reads as what it says of a block
     """Young objects are searched for cycles meanwhile, as ever, and old ones are not: of a trace, nearly all stay.
 
     Once the last that puts them off has ended, in any thread, thresholds are as they were; but for what others have
@@ -78,33 +98,18 @@ class no_full_collections:  # noqa: N801 - it reads as what it says of a block
 
     __slots__ = ()
 
-    def __enter__(self) -> None:
-        try:
-            with _counting:
-                usual = next(iter(_open.values()))[1] if _open else gc.get_threshold()
-                _open[id(self)] = get_ident(), usual
-                if len(_open) == 1:
-                    gc.set_threshold(*usual[:2], NEVER)
-        except BaseException:  # an interrupt
-            self._leave()
-            raise
+    def _begin(self) -> None:
+        usual = next(iter(_open.values()))[1] if _open else gc.get_threshold()
+        _open[id(self)] = get_ident(), usual
+        if len(_open) == 1:
+            gc.set_threshold(*usual[:2], NEVER)
 
-    def __exit__(self, *error: object) -> None:
-        self._leave()
-
-    def _leave(self) -> None:
-        """As of `uncollected`."""
-        with _counting:
-            found = _open.get(id(self))
-            if found is None:
-                return
-            usual = found[1]
+    def _end(self) -> None:
+        if id(self) in _open:
+            usual = _open[id(self)][1]
             if len(_open) == 1 and gc.get_threshold() == (*usual[:2], NEVER):
                 gc.set_threshold(*usual)
             del _open[id(self)]
-
-    def __del__(self) -> None:
-        self._leave()
 
 
 @contextmanager

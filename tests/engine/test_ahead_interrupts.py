@@ -25,6 +25,7 @@ from nnc_func.engine.dynamic.ahead.jobs import PATIENCE, PROCESS, Job, over
 from nnc_func.engine.dynamic.ahead.worker import WORKER
 from nnc_func.errors import NncError
 from nnc_func.memo import FEW
+from tests.engine.together import within
 from tests.profiles import NIGHTLY
 
 
@@ -55,16 +56,6 @@ def blocked(stack: nnc.Stack) -> Iterator[Any]:
     yield y
     opened.set()
     assert y.item() == 0.0
-
-
-def within(seconds: float, function: Callable[[], Any]) -> Any:
-    """What the function gives in another thread, if it does so soon."""
-    found: list[Any] = []
-    thread = threading.Thread(target=lambda: found.append(function()), daemon=True)
-    thread.start()
-    thread.join(seconds)
-    assert found, "it never came"
-    return found[0]
 
 
 def job_of(tensor: Any) -> Job:

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -21,16 +20,7 @@ from nnc_func.garbage_collection import NEVER, no_full_collections, uncollected
 from nnc_func.graph.leaves import _assigning
 from nnc_func.locks import cached_property
 from tests.engine.dynamic_stacks import own_device
-
-
-def within(seconds: float, function: Callable[[], Any]) -> Any:
-    """What the function gives in another thread, if it does so soon."""
-    found: list[Any] = []
-    thread = threading.Thread(target=lambda: found.append(function()), daemon=True)
-    thread.start()
-    thread.join(seconds)
-    assert found, "it never came"
-    return found[0]
+from tests.engine.together import within
 
 
 def asked(stack: Any, x: Any) -> Any:

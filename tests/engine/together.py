@@ -29,3 +29,8 @@ def together(*actions: Callable[[], Any], seconds: float = 60) -> list[Any]:
     for error in errors:
         raise error
     return found
+
+
+def within(seconds: float, function: Callable[[], Any]) -> Any:
+    """What one gives in another thread, if it does so soon."""
+    return together(function, seconds=seconds)[0]

@@ -128,20 +128,16 @@ class _Known(ref[Any]):
     key: int  # its address
 
 
-NOTHING = 0.0, 0
-"""What results are worth that are not counted yet."""
-
-
 class _Entry:
     """Results that are kept, and what they are worth: see `Memo`."""
 
-    __slots__ = ("arrays", "density", "identity", "nbytes", "seconds", "worth")
+    __slots__ = ("arrays", "density", "identity", "is_counted", "nbytes", "seconds", "worth")
     worth: tuple[float, int]  # and a number that counts when it was asked for: of equal ones the oldest goes
 
     def __init__(self, identity: bytes, arrays: tuple[Any, ...], seconds: float, nbytes: int) -> None:
         self.identity, self.arrays, self.seconds, self.nbytes = identity, arrays, seconds, nbytes
         self.density = seconds / nbytes
-        self.worth = NOTHING
+        self.worth, self.is_counted = (0.0, 0), False
 
 
 class Memo:
@@ -360,7 +356,7 @@ class Memo:
         """Count what is new; what an interrupt ends, whoever comes next goes on with."""
         while self._fresh:
             entry = self._fresh[0]  # until it is done with
-            if entry is not None and entry.worth is NOTHING:
+            if entry is not None and not entry.is_counted:
                 self._count(entry)
             self._evict(0 if entry is None else self.limit)
             self._fresh.popleft()
@@ -369,7 +365,7 @@ class Memo:
         if self._entries.setdefault(entry.identity, entry) is entry:  # else another thread was faster
             worth = self._floor + entry.density, next(_numbers)
             heappush(self._heap, (worth, entry))
-            entry.worth, self.nbytes = worth, self.nbytes + entry.nbytes
+            entry.worth, entry.is_counted, self.nbytes = worth, True, self.nbytes + entry.nbytes
 
     def _evict(self, most: int) -> None:
         heap = self._heap
