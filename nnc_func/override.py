@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Generator
 from contextvars import ContextVar
 from typing import Any
+
+from nnc_func.garbage_collection import uncollected
+
+IS_SAFE = sys.version_info >= (3, 12)
 
 
 class Override:
@@ -47,13 +52,24 @@ def _during(variable: ContextVar[Any], value: Any) -> Generator[None, None, None
     """What Python closes where nobody leaves it, perhaps after what is around it was left."""
     before = variable.get()
     try:
-        variable.set(value)
+        assign(variable, value)
         yield
+        assign(variable, before)
     except GeneratorExit:
         if value is not None and variable.get() is value:  # None is what is there when all has been left
-            variable.set(before)
+            assign(variable, before)
     except BaseException:  # an interrupt; at once, since another one may come with it
         variable.set(before)
         raise
-    else:
-        variable.set(before)
+
+
+def assign(variable: ContextVar[Any], value: Any) -> None:
+    """Set a context variable, and let no finaliser come in.
+
+    Before 3.12 Python's collector may run amid `ContextVar.set`, which crashes if a finaliser sets another variable.
+    """
+    if IS_SAFE:
+        variable.set(value)
+        return
+    with uncollected():
+        variable.set(value)

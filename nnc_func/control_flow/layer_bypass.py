@@ -8,14 +8,17 @@ from contextlib import contextmanager
 from typing import Any
 from weakref import WeakValueDictionary
 
+from nnc_func.garbage_collection import uncollected
+from nnc_func.locks import forkable_lock
+
 _stacks: WeakValueDictionary[int, Any] = WeakValueDictionary()  # those that know the class of their arrays
 _traces: list[int] = []  # threads that trace a function as a whole
-_changing = threading.RLock()
+_changing = forkable_lock()
 
 
 def note(stack: Any, array_type: Any) -> None:
     """Let a stack know the class of its arrays, by which it finds operators that need no layer."""
-    with _changing:
+    with uncollected(), _changing:
         if not _traces:
             object.__setattr__(stack, "_array_type", array_type)
             _stacks[id(stack)] = stack
@@ -24,12 +27,12 @@ def note(stack: Any, array_type: Any) -> None:
 @contextmanager
 def through_layers() -> Iterator[None]:
     """Within it no stack computes an operator past its layers, so that a trace sees each."""
-    with _changing:
+    with uncollected(), _changing:
         _traces.append(threading.get_ident())
         for stack in list(_stacks.values()):
             object.__setattr__(stack, "_array_type", None)
     try:
         yield
     finally:
-        with _changing:
+        with uncollected(), _changing:
             _traces.pop()

@@ -11,7 +11,7 @@ from contextvars import ContextVar
 from itertools import islice
 from typing import Any
 
-from nnc_func.override import Override
+from nnc_func.override import Override, assign
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.realpath(__file__))) + os.sep
 KEPT = 2  # user lines kept for a node: the caller, and the caller's caller
@@ -70,7 +70,7 @@ def attributing() -> Iterator[Callable[[Origin], None]]:
     before = _attributed.get()
 
     def attribute(where: Origin) -> None:
-        _attributed.set(where or before)
+        assign(_attributed, where or before)
 
     with attributed(before):
         yield attribute

@@ -9,6 +9,7 @@ from inspect import isasyncgenfunction, iscoroutinefunction, isgeneratorfunction
 from typing import Any, ParamSpec, TypeVar
 
 from nnc_func.errors import DerivativeError
+from nnc_func.override import assign
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -87,11 +88,11 @@ def _pausing(owner: Any) -> Generator[None, None, None]:
     before = paused.get()
     within = (*before, owner)
     try:
-        paused.set(within)
+        assign(paused, within)
         yield
-        paused.set(_left(before, within, owner))
+        assign(paused, _left(before, within, owner))
     except GeneratorExit:
-        paused.set(_left(before, within, owner))
+        assign(paused, _left(before, within, owner))
     except BaseException:  # an interrupt; at once, since another one may come with it
         paused.set(before)
         raise

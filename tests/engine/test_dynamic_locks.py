@@ -168,3 +168,32 @@ def test_a_finaliser_that_looks_at_gradients_does_not_wait_for_who_waits_for_it(
     """The collector calls it amid any line, of the main thread and of another, beside the worker."""
     found = subprocess.run([sys.executable, "-c", FINALISERS], capture_output=True, text=True, timeout=120)
     assert found.returncode == 0, found.stderr
+
+
+@pytest.mark.parametrize("replay_after", [None, 1])
+def test_a_finaliser_amid_detach_has_gradients(replay_after: int | None) -> None:
+    """The collector calls it at each allocation in turn: it does not see that nothing is recorded there."""
+    stack = nnc.dynamic(own_device(), replay_after=replay_after)
+    x, found = +stack.variable("x", np.array([1.0, 2.0])), list[Any]()
+
+    class Asks:
+        def __init__(self) -> None:
+            self.me = self
+
+        def __del__(self) -> None:
+            found.append(stack.gradients([(x * x * x).sum()], [x])[0].numpy().tolist())
+
+    usual = gc.get_threshold()
+    try:
+        for n in range(1, 120):
+            gc.set_threshold(0)
+            gc.collect(0)
+            y = x * 1.0
+            Asks()
+            gc.set_threshold(gc.get_count()[0] + n)
+            y.detach()
+    finally:
+        gc.set_threshold(*usual)
+    gc.collect()
+    assert len(found) >= 100
+    assert found == [[3.0, 12.0]] * len(found)

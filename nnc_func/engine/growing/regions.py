@@ -9,7 +9,6 @@ planned once; another one for a capacity, which is doubled when it does not suff
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
-from threading import Lock
 from typing import Any
 
 from attrs import frozen
@@ -22,6 +21,7 @@ from nnc_func.garbage_collection import uncollected
 from nnc_func.graph.graph import ComputationGraph
 from nnc_func.graph.leaves import INPUT, VARIABLE, owned
 from nnc_func.graph.node import Node, Value, topological
+from nnc_func.locks import forkable_lock
 from nnc_func.tree import ONE_LEAF, Structure
 
 OUTSIDE = (INPUT, VARIABLE)  # leaves whose arrays are another in each call
@@ -124,7 +124,7 @@ class Regions:
             given = [value for each in loops for value in each.given]
             self.regions = self._cut(topological([*outputs, *told.values(), *given]))
         self._free: list[list[Any]] = []  # what runs regions, where no call does
-        self._lock = Lock()
+        self._lock = forkable_lock()
 
     @property
     def plans(self) -> list[Any]:
@@ -153,14 +153,14 @@ class Regions:
         ShapeError
             Extents that meet are not equal.
         """
-        with self._lock:
+        with uncollected(), self._lock:
             runs = self._free.pop() if self._free else [
                 r.program.times() if isinstance(r.program, GrowingGraph) else None for r in self.regions
             ]  # fmt: skip
         try:
             return self._run(runs, inputs)
         finally:
-            with self._lock:
+            with uncollected(), self._lock:
                 self._free.append(runs)
 
     def _run(self, runs: Sequence[Any], inputs: Sequence[Any]) -> list[Any]:

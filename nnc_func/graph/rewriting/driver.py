@@ -7,10 +7,10 @@ which, as far down as rules look, something is replaced later, or that were aske
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from nnc_func.errors import DTypeError, OperatorError, PlaceError, RuleError, ShapeError
+from nnc_func.garbage_collection import uncollected
 from nnc_func.graph.node import Result, Value
 from nnc_func.graph.rewriting.building import Builder
 from nnc_func.graph.rewriting.compiled import Compiled, Numbered, compiled
@@ -21,6 +21,7 @@ from nnc_func.graph.rewriting.termination import BOUND, Link, cycle, growth
 from nnc_func.graph.rewriting.wide import WIDE
 from nnc_func.graph.rules.ranges import sign_of
 from nnc_func.graph.rules.rule import Rewriter, Rule
+from nnc_func.locks import forkable_lock
 from nnc_func.op import Op
 
 Found = tuple[Compiled, ...] | Numbered
@@ -100,14 +101,14 @@ class Table:
         self._compiled: dict[Any, Compiled] = earlier._compiled if earlier else {}
         self._rooted: dict[Op, tuple[AtOperator, AtOperator]] = {}
         self._far: dict[Op, int] = {}
-        self._lock = Lock()
+        self._lock = forkable_lock()
 
     def rooted(self, op: Op) -> tuple[AtOperator, AtOperator]:
         """The rules for nodes of an operator, all and the phase's own, in the order in which they are tried."""
         found = self._rooted.get(op)
         if found is not None:
             return found
-        with self._lock:
+        with uncollected(), self._lock:
             found = self._rooted.get(op)
             if found is None:
                 found = self.index.rooted(op)

@@ -157,7 +157,7 @@ class Tensor(Methods):
         3.0
         """
         if type(self.hold) is Promise:
-            with self.stack.no_grad():
+            with uncollected(), self.stack.no_grad():  # which is not for a finaliser
                 constantly: Tensor = self._bind(OPS["stop_gradient"], self)
             return constantly
         found: Tensor = self._bind(OPS["stop_gradient"], self)
