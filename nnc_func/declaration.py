@@ -14,6 +14,7 @@ from attrs import field, frozen
 
 from nnc_func.body import bodies, body, holds_functions
 from nnc_func.errors import OperatorError
+from nnc_func.facets.dims import DEEPEST
 from nnc_func.facets.dtypes import as_dtype
 
 REQUIRED = inspect.Parameter.empty
@@ -167,7 +168,7 @@ class Declaration:
             if convert is not None and value is not None:
                 try:
                     value = convert(value)
-                except (TypeError, ValueError, OverflowError, RecursionError) as error:
+                except (TypeError, ValueError, OverflowError) as error:
                     kind = WANTED.get(convert)
                     why = str(error) if kind is None else f"wanted {kind}, given a {type(value).__name__}"
                     raise OperatorError(f"{self.name}: {name}={value!r} is not usable: {why}") from None
@@ -272,22 +273,29 @@ def axes(value: Any) -> Any:
     return tuple(python.index(v) for v in value) if isinstance(value, (tuple, list)) else python.index(value)
 
 
-def nested(value: Any) -> Any:
+def nested(value: Any, depth: int = 0) -> Any:
     """Lists and arrays become tuples, all the way down; NumPy integers become integers."""
     if isinstance(value, np.ndarray):
         value = value.tolist()
     if isinstance(value, (tuple, list)):
-        return tuple(nested(v) for v in value)
+        return tuple(nested(v, _deeper(depth)) for v in value)
     if type(value).__hash__ is None:
         raise TypeError(f"wanted numbers, texts, or lists of them, given {type(value).__name__}")
     return value.item() if isinstance(value, np.generic) else value
 
 
-def index_key(value: Any) -> Any:
+def index_key(value: Any, depth: int = 0) -> Any:
     """As `nested`, of an index: slices and arrays stay what they are."""
     if isinstance(value, (tuple, list)):
-        return tuple(index_key(v) for v in value)
+        return tuple(index_key(v, _deeper(depth)) for v in value)
     return value.item() if isinstance(value, np.generic) else value
+
+
+def _deeper(depth: int) -> int:
+    """One more, where a list may be within that many: one that contains itself would have no end."""
+    if depth >= DEEPEST:
+        raise ValueError(f"lists are nested at most {DEEPEST} deep")
+    return depth + 1
 
 
 def function(value: Any) -> Any:

@@ -52,6 +52,7 @@ def interrupted(at: int, within: str = DYNAMIC) -> Iterator[list[int]]:
         return traced
 
     before = sys.gettrace()
+    sys._getframe().f_trace_opcodes = True  # before 3.13, what asks for it afterwards first counts the next time
     sys.settrace(traced)
     try:
         yield moments

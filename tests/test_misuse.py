@@ -19,6 +19,7 @@ from nnc_func.errors import (
     DTypeError,
     FileFormatError,
     GraphError,
+    IndexingError,
     NncError,
     OperatorError,
     PlanError,
@@ -39,9 +40,14 @@ def test_nests_are_of_lists_and_arrays(make: Any) -> None:
         assert stack.ops.pad(x, widths=widths).numpy().tolist() == [0.0, 1.0, 2.0]
     endless: list[Any] = []
     endless.append(endless)
-    for given in ({"before": 1}, [{1}], endless):
+    longer: list[Any] = [1]
+    longer.append(longer)
+    for given in ({"before": 1}, [{1}], endless, longer):
         with pytest.raises(OperatorError, match=r"pad: widths=.* is not usable: "):
             stack.ops.pad(x, widths=given)
+    for given in (longer, [[0], [0, 1]]):
+        with pytest.raises(IndexingError, match="rows of one length, given"):
+            x[given]
     with pytest.raises(ShapeError, match=r"wants a pair of whole widths .* given"):
         stack.ops.pad(x, widths=[[1.5, 2]]).numpy()
 

@@ -320,6 +320,7 @@ def known(extent: Extent) -> TypeGuard[int]:
     return not isinstance(extent, Dim)
 
 
+DEEPEST = 64  # lists within lists, as an array has at most so many axes: a list may contain itself
 PLAIN = frozenset((int, bool, float, complex, str, type(None)))  # what has nothing inside, as most parameters
 NOTHING: frozenset[str] = frozenset()
 
@@ -364,8 +365,8 @@ def symbols_of(value: Any) -> frozenset[str]:
     return value.symbols if type(value) not in PLAIN and isinstance(value, (Dim, Compound)) else NOTHING
 
 
-def mentions_unknown(value: Any) -> bool:
-    """Whether it is an unknown extent, or a nest of tuples or lists with one in it.
+def mentions_unknown(value: Any, depth: int = 0) -> bool:
+    """Whether it is an unknown extent, or a nest of tuples or lists with one in it: at most `DEEPEST` of them deep.
 
     Examples
     --------
@@ -373,7 +374,7 @@ def mentions_unknown(value: Any) -> bool:
     (True, False)
     """
     if isinstance(value, (tuple, list)):
-        return any(map(mentions_unknown, value))
+        return depth < DEEPEST and any(map(mentions_unknown, value, itertools.repeat(depth + 1)))
     return bool(value.symbols) if isinstance(value, Compound) else type(value) is Dim
 
 

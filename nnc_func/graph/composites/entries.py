@@ -71,7 +71,10 @@ def _entry(o: Ops[Any], entry: Any) -> tuple[Any, str, int]:
     if type(entry) in BASIC:
         return entry, "", int(entry is not None and entry is not Ellipsis)
     if isinstance(entry, (bool, np.bool_, list, tuple, range)):
-        entry = np.asarray(entry)
+        try:
+            entry = np.asarray(entry)
+        except ValueError:
+            raise IndexingError(f"a list as an index has rows of one length, given {entry!r}") from None
         entry = entry.astype(np.int64) if entry.size == 0 and entry.dtype.kind != "b" else entry
     elif isinstance(entry, np.ndarray) and entry.dtype.kind != "b":
         entry = entry.copy()  # its owner may write into it, and gradients read it
