@@ -3,37 +3,64 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
+from operator import call
 from threading import get_ident
-
-from nnc_func.locks import forkable_lock
+from typing import Any, ClassVar
+from weakref import ref
 
 NEVER = (1 << 31) - 1  # collections of the middle generation before a full one
-_counting = forkable_lock()
-_off: dict[int, int] = {}  # what has it switched off, by identity: in which thread
-_open: dict[int, tuple[int, tuple[int, int, int]]] = {}  # so for full collections: and what is to be restored
+_numbers = itertools.count()
 
 
 class _PutOff(ABC):
-    """What is put off while it is open. What an interrupt ends is done again, by `__del__` if by nobody else."""
+    """What is put off while it is open. What an interrupt ends is done again, by `__del__` or by whoever is next.
 
-    __slots__ = ()
+    No lock is taken: once the last is left the collector may come at any time, and with it a finaliser of the user's
+    that waits for another thread, which must not wait for us.
 
+    Attributes
+    ----------
+    within
+        What is open, by number: in which thread, and itself while it is there. Nothing is restored meanwhile.
+    notes
+        How it was when it was put off; nothing where it was not, or a user has.
+    """
+
+    __slots__ = ("__weakref__", "_number")
+    within: ClassVar[dict[int, tuple[int, ref[Any]]]]
+    notes: ClassVar[list[Any]]
+
+    @staticmethod
     @abstractmethod
-    def _begin(self) -> None:
-        """Begin with it; none but this thread counts meanwhile."""
+    def usual() -> Any:
+        """How it is, to be restored; None where it is put off already."""
 
+    @staticmethod
     @abstractmethod
-    def _end(self) -> None:
-        """End it, if that has not been done."""
+    def put_off(usual: Any) -> None:
+        """Begin with it."""
+
+    @staticmethod
+    @abstractmethod
+    def restoring(usual: Any) -> Callable[[], Any]:
+        """What restores it, a function that is not of Python and gives nothing."""
+
+    def __init__(self) -> None:
+        self._number = next(_numbers)
 
     def __enter__(self) -> None:
         try:
-            with _counting:
-                self._begin()
+            self.within[self._number] = get_ident(), ref(self)
+            usual = self.usual()
+            if usual is not None:
+                self.notes.append(usual)
+                self.put_off(usual)
         except BaseException:  # an interrupt
             self._leave()
             raise
@@ -42,11 +69,32 @@ class _PutOff(ABC):
         self._leave()
 
     def __del__(self) -> None:
-        self._leave()
+        if hasattr(self, "_number") and (self.notes or self._number in self.within):
+            self._leave()
 
     def _leave(self) -> None:
-        with _counting:
-            self._end()
+        self.within.pop(self._number, None)
+        self._settle()
+
+    @classmethod
+    def _settle(cls) -> None:
+        """Restore what is noted if nothing is open, which is one step: `any` ends where something is."""
+        for key, (_, its) in cls.within.copy().items():  # the oldest first
+            if its() is not None:
+                return
+            cls.within.pop(key, None)  # an interrupt came amid its `__del__`
+        noted = cls.notes.copy()
+        if noted:
+            any(map(call, (cls.within.__len__, cls.restoring(noted[0]), cls.notes.clear)))
+
+    @classmethod
+    def forked(cls) -> None:
+        """Give up what threads had open that are not in this process."""
+        mine = get_ident()
+        for key, (thread, _) in cls.within.copy().items():
+            if thread != mine:
+                cls.within.pop(key, None)
+        cls._settle()
 
 
 class uncollected(_PutOff):  # noqa: N801 - it reads as what it says of a block
@@ -66,17 +114,23 @@ class uncollected(_PutOff):  # noqa: N801 - it reads as what it says of a block
     """
 
     __slots__ = ()
+    within: ClassVar[dict[int, tuple[int, ref[Any]]]] = {}
+    notes: ClassVar[list[Any]] = []
 
-    def _begin(self) -> None:
-        if _off or gc.isenabled():
-            _off[id(self)] = get_ident()
-            gc.disable()
+    @staticmethod
+    def usual() -> Any:
+        """That it is on."""
+        return gc.isenabled() or None
 
-    def _end(self) -> None:
-        if id(self) in _off:
-            if len(_off) == 1:
-                gc.enable()
-            del _off[id(self)]
+    @staticmethod
+    def put_off(usual: Any) -> None:
+        """Switch it off."""
+        gc.disable()
+
+    @staticmethod
+    def restoring(usual: Any) -> Callable[[], Any]:
+        """What switches it on."""
+        return gc.enable
 
 
 class no_full_collections(_PutOff):  # noqa: N801 - it reads as what it says of a block
@@ -97,19 +151,25 @@ class no_full_collections(_PutOff):  # noqa: N801 - it reads as what it says of 
     """
 
     __slots__ = ()
+    within: ClassVar[dict[int, tuple[int, ref[Any]]]] = {}
+    notes: ClassVar[list[Any]] = []
 
-    def _begin(self) -> None:
-        usual = next(iter(_open.values()))[1] if _open else gc.get_threshold()
-        _open[id(self)] = get_ident(), usual
-        if len(_open) == 1:
-            gc.set_threshold(*usual[:2], NEVER)
+    @staticmethod
+    def usual() -> Any:
+        """Thresholds."""
+        found = gc.get_threshold()
+        return None if found[2] == NEVER else found
 
-    def _end(self) -> None:
-        if id(self) in _open:
-            usual = _open[id(self)][1]
-            if len(_open) == 1 and gc.get_threshold() == (*usual[:2], NEVER):
-                gc.set_threshold(*usual)
-            del _open[id(self)]
+    @staticmethod
+    def put_off(usual: Any) -> None:
+        """Set the threshold of full ones beyond reach."""
+        gc.set_threshold(usual[0], usual[1], NEVER)
+
+    @staticmethod
+    def restoring(usual: Any) -> Callable[[], Any]:
+        """What sets thresholds, unless others have."""
+        is_ours = gc.get_threshold() == (usual[0], usual[1], NEVER)
+        return partial(gc.set_threshold, *usual) if is_ours else [].clear
 
 
 @contextmanager
@@ -133,21 +193,6 @@ def long_lived() -> Iterator[None]:
                 gc.unfreeze()  # which puts what is frozen with the old
 
 
-def _forked() -> None:
-    """Give up what threads had put off that are not in this process."""
-    mine = get_ident()
-    gone, others = [key for key, thread in _off.items() if thread != mine], list(_open)
-    for key in gone:
-        del _off[key]
-    if gone and not _off:
-        gc.enable()
-    for key in others:
-        thread, usual = _open[key]
-        if thread != mine:
-            del _open[key]
-            if not _open and gc.get_threshold() == (*usual[:2], NEVER):
-                gc.set_threshold(*usual)
-
-
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forked)
+    os.register_at_fork(after_in_child=uncollected.forked)
+    os.register_at_fork(after_in_child=no_full_collections.forked)

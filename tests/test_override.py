@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import gc
+import sys
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from contextvars import ContextVar
 from functools import partial
+from threading import get_ident
 from typing import Any
 
 import pytest
 
 import nnc_func as nnc
 from nnc_func.garbage_collection import no_full_collections, uncollected
+from nnc_func.graph.origin import attributing, describe, origin
 from nnc_func.graph.pauses import paused
 from nnc_func.override import Override
 from tests.interrupts import interrupted
@@ -98,6 +102,67 @@ def test_pauses_that_are_left_out_of_order_are_over() -> None:
 def test_the_collector_is_as_it_was(opened: Callable[[], AbstractContextManager[Any]]) -> None:
     usual = gc.get_threshold()
     assert left_open("/garbage_collection.py", opened, lambda: gc.isenabled() and gc.get_threshold() == usual) == []
+
+
+def test_what_an_interrupt_of_its_finaliser_left_open_is_over_with_the_next() -> None:
+    left = uncollected()
+    uncollected.within[-1] = get_ident(), weakref.ref(left)
+    gc.disable()
+    uncollected.notes.append(True)
+    left.__class__ = Forgetful
+    del left
+    assert not gc.isenabled()
+    with uncollected():
+        assert not gc.isenabled()
+    assert gc.isenabled()
+    assert not uncollected.within
+    assert not uncollected.notes
+
+
+class Forgetful(uncollected):
+    """Whose finaliser was interrupted."""
+
+    __slots__ = ()
+
+    def __del__(self) -> None:
+        self.__class__ = uncollected
+
+
+def test_threads_that_begin_and_end_at_the_same_time_leave_the_collector_on() -> None:
+    def rounds() -> None:
+        for _ in range(20_000):
+            with uncollected(), no_full_collections():
+                if gc.isenabled():
+                    on.append(True)
+
+    on: list[bool] = []
+    usual, interval = gc.get_threshold(), sys.getswitchinterval()
+    threads = [threading.Thread(target=rounds) for _ in range(4)]
+    try:
+        sys.setswitchinterval(1e-6)
+        for each in threads:
+            each.start()
+        for each in threads:
+            each.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert gc.isenabled()
+    assert gc.get_threshold() == usual
+    assert not any((uncollected.within, uncollected.notes, no_full_collections.within, no_full_collections.notes))
+    assert not on
+
+
+def test_lines_that_code_is_built_for_are_as_they_were() -> None:
+    def opened() -> Any:
+        lines = attributing()
+        return lines
+
+    assert left_open("/origin.py", opened, lambda: describe(origin()).startswith("test_override.py")) == []
+    where = attributing()
+    where.__enter__()(("model.py:1", "loss"))
+    assert describe(origin()) == "model.py:1 in loss"
+    del where
+    assert describe(origin()).startswith("test_override.py")
 
 
 def test_the_collector_is_on_again_when_the_last_thread_is_through() -> None:

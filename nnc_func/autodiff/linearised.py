@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from nnc_func.autodiff.formulas import Choices, both, cotangent, left_out, tangent
@@ -44,31 +44,36 @@ class Linearised:
         """The cotangents of the arguments, of those of the results."""
         o = self.functions
         flowing: dict[Entry, list[Any]] = {}
-        choices: dict[Entry, Choices] = {}
         for output, g in zip(self.outputs, cotangents, strict=True):
             if output is not None and g is not None:
                 _add(o, flowing, (output.mark, output.index), g)
         with attributing() as attribute:
-            for entry in reversed(self.tape):
-                gs = flowing.pop(entry, None)
-                if gs is not None:
-                    needed = [i for i, p in enumerate(entry.parents) if p is not None]
-                    attribute(_origin(entry.y))
-                    chosen = choices.pop(entry, ())
-                    if _accumulated(o, flowing, entry, gs):
-                        choices[entry.parents[0][0]] = ()
-                        continue
-                    may_choose = bool(chosen) or getattr(entry.op.derivative, "chooses", False)
-                    for i, g in cotangent(o, entry, gs, needed, chosen):
-                        if g is not None:
-                            to = entry.parents[i]
-                            kept = left_out(entry, i, chosen) if may_choose else ()
-                            if kept and to[0] in flowing:
-                                kept = both(kept, choices.get(to[0], ()))
-                            if kept or choices:
-                                choices[to[0]] = kept
-                            _add(o, flowing, to, g)
+            self._flow_back(flowing, attribute)
         return [flowing.get(x.mark, [None])[x.index] for x in self.starts]
+
+    def _flow_back(self, flowing: dict[Entry, list[Any]], attribute: Callable[[Any], None]) -> None:
+        """Add the cotangents of all that the results were made of, entry after entry, each for its own lines' sake."""
+        o = self.functions
+        choices: dict[Entry, Choices] = {}
+        for entry in reversed(self.tape):
+            gs = flowing.pop(entry, None)
+            if gs is not None:
+                needed = [i for i, p in enumerate(entry.parents) if p is not None]
+                attribute(_origin(entry.y))
+                chosen = choices.pop(entry, ())
+                if _accumulated(o, flowing, entry, gs):
+                    choices[entry.parents[0][0]] = ()
+                    continue
+                may_choose = bool(chosen) or getattr(entry.op.derivative, "chooses", False)
+                for i, g in cotangent(o, entry, gs, needed, chosen):
+                    if g is not None:
+                        to = entry.parents[i]
+                        kept = left_out(entry, i, chosen) if may_choose else ()
+                        if kept and to[0] in flowing:
+                            kept = both(kept, choices.get(to[0], ()))
+                        if kept or choices:
+                            choices[to[0]] = kept
+                        _add(o, flowing, to, g)
 
     # --- forward --------------------------------------------------------------------------------------
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
+from functools import partial, wraps
 from typing import TYPE_CHECKING, Any
 
 from nnc_func.autodiff.matrices import Matrices
-from nnc_func.errors import LayerError, check_function
+from nnc_func.errors import DerivativeError, LayerError, check_function
+from nnc_func.graph.origin import with_line
 from nnc_func.graph.pauses import Pause, owner_of
+from nnc_func.graph.tensors.tensor import listed
 
 if TYPE_CHECKING:
     from nnc_func.engine.dynamic.live import Live
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def _method(transformation: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(transformation)
+    @wraps(transformation)
     def transformed(stack: Any, f: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
         check_function(f, transformation.__name__)
         return transformation(Matrices(stack), f, *args, **keywords)
@@ -97,10 +99,12 @@ class Derivatives:
         from nnc_func.autodiff.values import gradients
 
         self._recording("gradients of values")
-        if self._before is not None:
-            found: tuple[Tensor, ...] = self._before.gradients(ys, xs, cotangents, into)
-            return found
-        return gradients(self, ys, xs, cotangents, into)
+        flow = partial(gradients, self) if self._before is None else self._before.gradients
+        try:
+            found: tuple[Tensor, ...] = flow(listed(ys, "ys"), listed(xs, "xs"), cotangents, into)
+        except DerivativeError as error:
+            raise DerivativeError(with_line(str(error))) from error.__cause__
+        return found
 
     def trace(self, *ys: Tensor) -> ComputationGraph:
         """On a dynamic stack, the graph behind values: it prints, draws, exports, and compiles on any other stack.

@@ -89,8 +89,8 @@ def gradients(
     into: Sequence[Any] | None = None,
 ) -> tuple[Tensor, ...]:
     """The gradients of values with respect to values that they were made of; see `Derivatives.gradients`."""
-    found = [_recorded(stack, y, "y") for y in listed(ys, "ys")]
-    bottoms = [_recorded(stack, x, "x") for x in listed(xs, "xs")]
+    found = [_recorded(stack, y, "y") for y in ys]
+    bottoms = [_recorded(stack, x, "x") for x in xs]
     flowing = _given(stack, cotangents, ys, "a cotangent", "value")
     if flowing is not None:
         flowing = [c for y, c in zip(found, flowing, strict=True) if y is not None]
@@ -206,7 +206,8 @@ def _given(stack: Any, given: Any, like: Sequence[Tensor], what: str, of: str) -
         raise DerivativeError(f"{what} is given for each {of}, {len(like)}, or None for it; given {len(found)}")
     made = []
     for one, its in zip(found, like, strict=True):
-        one = None if one is None else +stack.asarray(one)  # of a variable, its value of now
+        if one is not None:  # of a variable, its value of now
+            one = +(stack.tensor(one) if isinstance(one, Tensor) else stack.asarray(one))
         made.append(None if one is None else alike(stack, [one], [its], what, of)[0])
     if any(isinstance(c, (Traced, Value)) and type(c) is not Recorded for c in made):
         raise DerivativeError(f"{what} is part of a function that is being traced; use stack.vjp there")

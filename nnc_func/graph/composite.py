@@ -12,7 +12,7 @@ from nnc_func.declaration import Declaration, declared
 from nnc_func.errors import DTypeError, OperatorError, ShapeError
 from nnc_func.facets.dtypes import weak
 from nnc_func.facets.samples import Samples, Tolerance
-from nnc_func.graph.origin import describe, origin
+from nnc_func.graph.origin import with_line
 
 if TYPE_CHECKING:
     from nnc_func.graph.tensors.namespace import Ops
@@ -84,7 +84,7 @@ class Composite(Declaration):
         try:
             return self.define(o, *tensors, **parameters)
         except (ShapeError, DTypeError, OperatorError) as error:
-            raise type(error)(f"{self.name}({_said(o, tensors, parameters)}): {_placed(str(error))}") from None
+            raise type(error)(f"{self.name}({_said(o, tensors, parameters)}): {with_line(str(error))}") from None
 
 
 def _tensors(o: Ops[Any], args: tuple[Any, ...]) -> list[Any]:
@@ -99,12 +99,6 @@ def _said(o: Ops[Any], tensors: Iterable[Any], parameters: Mapping[str, Any]) ->
     """The arguments, as an error names them."""
     given = [f"{o.dtype(x)}[{', '.join(map(str, x.shape))}]" for x in tensors if x is not None]
     return ", ".join([*given, *(f"{name}={value!r}" for name, value in parameters.items())])
-
-
-def _placed(message: str) -> str:
-    """With the user's line, unless an operator has named it."""
-    where = "" if " (at " in message else describe(origin())
-    return f"{message} (at {where})" if where else message
 
 
 def _declared_in(module: str, name: str) -> Any:

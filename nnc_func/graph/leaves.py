@@ -208,12 +208,10 @@ class Variable:
     def reader(self, table: Any, make: Any) -> Any:
         """The node of that table that is its value of now; made if there is none."""
         with uncollected(), _assigning:
-            for each in self.readers:
-                found = each()
-                if found is not None and found.table is table:
-                    return found
-            found = make()
-            self.readers = [*(each for each in self.readers if each() is not None), ref(found)]
+            found = next((node for each in self.readers if (node := each()) is not None and node.table is table), None)
+            if found is None:
+                found = make()
+                self.readers = [*(each for each in self.readers if each() is not None), ref(found)]
             return found
 
     def become(self, array: Any) -> None:

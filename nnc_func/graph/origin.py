@@ -5,13 +5,13 @@ from __future__ import annotations
 import itertools
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from itertools import islice
 from typing import Any
 
-from nnc_func.override import Override, assign
+from nnc_func.override import Override
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.realpath(__file__))) + os.sep
 KEPT = 2  # user lines kept for a node: the caller, and the caller's caller
@@ -35,7 +35,7 @@ class _Inside(dict[str, bool]):
 _inside = _Inside()
 _sites: dict[tuple[int, int], tuple[int, Any]] = {}  # by the identity of code, and an offset in it or -1 - line
 _numbers = itertools.count(1)
-_attributed: ContextVar[Origin] = ContextVar("attributed", default=())
+_attributed: ContextVar[Sequence[Origin]] = ContextVar("attributed", default=((),))  # one, in a list if others follow
 
 
 class attributed(Override):  # noqa: N801 - it reads as what it says of a block
@@ -51,7 +51,7 @@ class attributed(Override):  # noqa: N801 - it reads as what it says of a block
     __slots__ = ()
 
     def __init__(self, where: Origin) -> None:
-        super().__init__(_attributed, where)
+        super().__init__(_attributed, (where,))
 
 
 @contextmanager
@@ -67,12 +67,13 @@ def attributing() -> Iterator[Callable[[Origin], None]]:
     model.py:13 in loss
     model.py:12 in loss
     """
-    before = _attributed.get()
+    before = _attributed.get()[0]
+    current = [before]
 
     def attribute(where: Origin) -> None:
-        assign(_attributed, where or before)
+        current[0] = where or before
 
-    with attributed(before):
+    with Override(_attributed, current):
         yield attribute
 
 
@@ -93,7 +94,7 @@ def origin(within: int = 0) -> Origin:
 
     So many frames `within` the package are not looked at: those by which whoever asks was called, if that is known.
     """
-    attributed_to = _attributed.get()
+    attributed_to = _attributed.get()[0]
     if attributed_to:
         return attributed_to
     frame: Any = sys._getframe(1 + within)
@@ -178,3 +179,9 @@ def describe(where: Origin, most: int = 1) -> str:
     """As one reads it: ``model.py:12 in loss``, so many lines at most; empty where nothing was recorded."""
     found = [f"{os.path.basename(file)}:{line} in {function}" for file, line, function in islice(lines(where), most)]
     return ", ".join(found)
+
+
+def with_line(message: str) -> str:
+    """What an error says, with the user's line behind it unless a line is in it already."""
+    where = "" if " (at " in message else describe(origin())
+    return f"{message} (at {where})" if where else message

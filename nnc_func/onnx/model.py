@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import threading
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -79,7 +78,7 @@ class OnnxModel:
         check_declarations(source, self.inputs, self.outputs)
         self.variables = self._made() if variables else {}
         self._lock = threading.RLock()
-        self._programs: OrderedDict[Any, Any] = OrderedDict()
+        self._programs: dict[Any, Any] = {}  # the last to be asked for last
         self._fitting: set[Any] = set()  # shapes and dtypes of arguments that are what the model declares
         self._static: frozenset[str] = frozenset()
         self._by_shape = False
@@ -261,13 +260,10 @@ class OnnxModel:
         shapes = {i.name: a.shape for i, a in zip(self.inputs, arrays, strict=True)} if by_shape else {}
         key = tuple((name, a.shape, a.tobytes()) for name, a in static.items()), tuple(shapes.values())
         with self._lock:
-            program = self._programs.get(key)
-            if program is None:
-                program = self._programs[key] = self._compiled(static, shapes)
-                while len(self._programs) > PROGRAMS:
-                    self._programs.popitem(last=False)
-            else:
-                self._programs.move_to_end(key)
+            program = self._programs.pop(key, None)
+            program = self._programs[key] = self._compiled(static, shapes) if program is None else program
+            for oldest in [*self._programs][:-PROGRAMS]:
+                del self._programs[oldest]
             return program
 
     def _compiled(self, static: Mapping[str, Any], shapes: Mapping[str, Any] | None = None) -> Any:

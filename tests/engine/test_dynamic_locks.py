@@ -197,3 +197,64 @@ def test_a_finaliser_amid_detach_has_gradients(replay_after: int | None) -> None
     gc.collect()
     assert len(found) >= 100
     assert found == [[3.0, 12.0]] * len(found)
+
+
+WAITING = """
+import gc, os, threading
+import numpy as np
+import nnc_func as nnc
+
+stack = nnc.dynamic()
+x, stalled = +stack.variable("x", np.ones(3)), []
+
+class Waits:
+    def __init__(self):
+        self.me = self
+
+    def __del__(self):
+        thread = threading.Thread(target=lambda: stack.trace(x * 2.0), daemon=True)
+        thread.start()
+        thread.join(20)
+        stalled.append(thread.is_alive())
+
+for n in range(400):
+    Waits()
+    stack.jit(lambda a: a * float(n))(x)
+    if any(stalled):
+        break
+assert stalled and not any(stalled), stalled
+os._exit(0)  # at the end of Python no thread begins any more
+"""
+
+
+def test_a_finaliser_that_waits_for_another_thread_comes_in_as_the_collector_is_switched_on() -> None:
+    """From Python 3.12 on what is overdue comes right behind `gc.enable()`: no lock may be taken there."""
+    found = subprocess.run([sys.executable, "-c", WAITING], capture_output=True, text=True, timeout=120)
+    assert found.returncode == 0, found.stderr
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_process_that_was_forked_beside_a_thread_that_replays_is_not_waiting_for_it() -> None:
+    """Python drops what was the thread's own before anything makes locks free there."""
+    stack = nnc.dynamic(own_device(), replay_after=1)
+    x, begun, ended = stack.asarray(np.ones(3)), threading.Event(), threading.Event()
+
+    def replays() -> None:
+        for _ in range(4):
+            (x * 2.0 + 1.0).numpy()
+        with stack._before._here.mine._lock:
+            begun.set()
+            ended.wait(60)
+
+    thread = threading.Thread(target=replays)
+    thread.start()
+    assert begun.wait(60)
+    signal.alarm(30)  # of this process: the other one hangs in `fork`, where nothing ends it
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if (x * 2.0 + 1.0).numpy().tolist() == [3.0] * 3 else 3)
+    signal.alarm(0)
+    assert within(20, lambda: os.waitpid(child, 0)[1]) == 0
+    ended.set()
+    thread.join()

@@ -24,7 +24,7 @@ from nnc_func.graph.ops import CATALOGUE as OPS
 from nnc_func.graph.optimiser import Optimiser
 from nnc_func.graph.origin import describe as line
 from nnc_func.graph.rules import EXACT, REASSOCIATION, ROUNDING, SIGNED_ZERO, rewrite, rule
-from nnc_func.graph.rules.conditions import used_once
+from nnc_func.graph.rules.conditions import that, used_once
 from nnc_func.op import operator
 from tests.graph.rewriting import OPTIMISER, bind, check_equal, fills, optimiser_with, variable
 
@@ -250,6 +250,21 @@ def test_a_rule_that_changes_the_aval_is_refused_and_counted() -> None:
     assert found.roots == (root,)
     assert found.statistics["shrink"].refused == 1
     assert found.statistics["shrink"].matched == 0
+
+
+@pytest.mark.parametrize("error", [RecursionError, MemoryError])
+def test_what_is_not_the_fault_of_a_rule_is_not_said_to_be(error: type[Exception]) -> None:
+    def fits(_: Any) -> bool:
+        raise error
+
+    @rule
+    def deep(x):
+        """It is tried where calls are too many already, or memory is short."""
+        return rewrite(exp(x)).to(x).when(that(fits, x, says="x fits"))
+
+    with pytest.raises(error) as told:
+        OPTIMISER.with_rules(deep).optimise([bind("exp", variable("x"))])
+    assert "while the rule deep was tried" in told.value.__notes__[0]
 
 
 def test_a_right_side_that_cannot_be_is_refused() -> None:

@@ -107,10 +107,12 @@ class Library:
 
 def _places() -> Iterator[str]:
     """Where a library may be, the best place first."""
+    files: Any = ()
     with suppress(importlib.metadata.PackageNotFoundError):
-        for each in importlib.metadata.files(WHEEL) or ():
-            if each.name == "libdnnl.so.3":
-                yield str(Path(str(each.locate())).resolve())
+        files = importlib.metadata.files(WHEEL) or ()
+    for each in files:
+        if each.name == "libdnnl.so.3":
+            yield str(Path(str(each.locate())).resolve())
     if sys.platform.startswith("linux"):
         yield "libdnnl.so.3"
     named = find_library("dnnl")

@@ -173,9 +173,8 @@ class _Share:
             self._askers[key] = ref(asker, lambda _: self._left(key))
             if self._before is None:
                 self._before = [(each, each.get_num_threads()) for each in self._known()]
-                for each, had in self._before:
-                    if had > threads:
-                        _set(each, threads)
+                for each in [each for each, had in self._before if had > threads]:
+                    _set(each, threads)
 
     def free(self, asker: _Asker) -> None:
         """As it was, if nobody else asks for less."""

@@ -230,25 +230,33 @@ def _half_of_all() -> int:
 
 def _heard(child: Child, answers: int, lines: int, limit: float) -> Outcome:
     """What the process says until it has answered, has ended, or its time is over."""
-    until = time.monotonic() + limit
     said, printed = bytearray(), bytearray()
     with selectors.DefaultSelector() as selector:
         selector.register(answers, selectors.EVENT_READ, said)
         selector.register(lines, selectors.EVENT_READ, printed)
-        while not _is_whole(said):
-            left = until - time.monotonic()
-            if left <= 0:
-                return Outcome(TIME, error=f"it was not done after {limit:g} s, and was killed", printed=_text(printed))
-            del printed[: -4 * SHOWN]
-            ended = child.has_ended()  # before the look: what it said before it ended is there
-            if not _read(selector, min(left, LOOK) if not ended else 0) and ended:
-                return Outcome(ENDED, error=_end_told(child.status or 0), printed=_text(printed))
+        failure = _failure(child, selector, said, printed, limit)
         _read(selector, 0)
+    if failure is not None:
+        return Outcome(failure[0], error=failure[1], printed=_text(printed))
     try:
         kind, found, error = json.loads(said[FRAME:])
     except (ValueError, TypeError):
         return Outcome(ENDED, error="what its process wrote is no answer", printed=_text(printed))
     return Outcome(str(kind), found, str(error), _text(printed))
+
+
+def _failure(child: Child, selector: Any, said: bytearray, printed: bytearray, limit: float) -> tuple[str, str] | None:
+    """What came in place of an answer, and in what words; None once that is there."""
+    until = time.monotonic() + limit
+    while not _is_whole(said):
+        left = until - time.monotonic()
+        if left <= 0:
+            return TIME, f"it was not done after {limit:g} s, and was killed"
+        del printed[: -4 * SHOWN]
+        ended = child.has_ended()  # before the look: what it said before it ended is there
+        if not _read(selector, min(left, LOOK) if not ended else 0) and ended:
+            return ENDED, _end_told(child.status or 0)
+    return None
 
 
 def _read(selector: selectors.BaseSelector, wait: float) -> bool:

@@ -116,7 +116,8 @@ def divide(a: Tensor, b: Tensor, /) -> Tensor:
 def _power_by_base(o: Any, y: Any, a: Any, b: Any) -> Any:
     """b a^(b-1); 0 to the 0 is one whatever the base does nearby, so its infinite slope times zero is no NaN."""
     corner = o.logical_and(o.equal(a, 0), o.equal(b, 0))
-    return o.multiply(b, o.power(o.where(corner, 1, a), o.subtract(b, 1)))
+    lower = b - 1 if isinstance(b, (int, float, complex)) else o.subtract(b, 1)  # a number has no dtype of its own
+    return o.multiply(b, o.power(o.where(corner, 1, a), lower))
 
 
 def _power_by_exponent(o: Any, y: Any, a: Any, b: Any) -> Any:

@@ -107,14 +107,15 @@ def log1p(x: Tensor, /) -> Tensor:
     """log(1 + x), exact also where x is small."""
 
 
-def _larger(o: Any, a: Any, b: Any) -> Any:
+def _larger(o: Any, y: Any, a: Any, b: Any) -> Any:
     """Of the derivative of logaddexp, the part of `a`: sigmoid(a - b), half where both are the same infinity."""
+    a, b = (o.cast(each, dtype=o.dtype(y)) for each in (a, b))  # of two numbers nothing would say what dtype they have
     same = o.logical_and(o.equal(a, b), o.isinf(a))
     return o.sigmoid(o.where(same, 0, o.subtract(o.where(same, 0, a), o.where(same, 0, b))))
 
 
 @elementwise(
-    partials(lambda o, y, a, b: _larger(o, a, b), lambda o, y, a, b: _larger(o, b, a)),
+    partials(_larger, lambda o, y, a, b: _larger(o, y, b, a)),
     dtype=real_floating,
     onnx=onnx_elementwise.logaddexp,
     samples=Samples(dtypes=FLOATS),

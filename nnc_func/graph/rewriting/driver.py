@@ -333,6 +333,9 @@ class Sweep:
             except REFUSALS as error:  # the right side does not exist for these operands
                 self.of.tally(rule.name).refuse(f"it cannot be built: {error}")
                 continue
+            except (RecursionError, MemoryError) as error:  # of whoever calls, perhaps, or of the machine
+                error.add_note(f"while the rule {rule.name} was tried on {node!r}")
+                raise
             except Exception as error:
                 raise RuleError(f"rule {rule.name} failed on {node!r}: {type(error).__name__}: {error}") from error
             if found is None:

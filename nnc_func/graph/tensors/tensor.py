@@ -438,14 +438,14 @@ def listed(tensors: Any, what: str) -> Any:
 
     Examples
     --------
-    >>> listed([], "inputs")
-    []
+    >>> listed((n for n in "ab"), "inputs")
+    ['a', 'b']
     """
     if isinstance(tensors, Tensor):
         raise GraphError(f"{what} are a list of tensors, given one, {tensors!r}: put it into brackets")
     if isinstance(tensors, (str, bytes)) or not hasattr(tensors, "__iter__"):
         raise GraphError(f"{what} are a list of tensors, given {tensors!r}")
-    return tensors
+    return tensors if isinstance(tensors, (tuple, list)) else [*tensors]
 
 
 def paired(updates: Any) -> list[tuple[Any, Any]]:

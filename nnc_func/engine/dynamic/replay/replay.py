@@ -14,6 +14,7 @@ is recorded. A program computes just that where the same was held as often befor
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 from collections.abc import Callable
@@ -162,7 +163,8 @@ class _Last:
 
     def __init__(self, follower: Follower) -> None:
         self._follower = follower
+        self._process = os.getpid()
 
     def __del__(self) -> None:
-        if not sys.is_finalizing():
+        if not sys.is_finalizing() and os.getpid() == self._process:  # in one that is forked, locks are not free yet
             self._follower.leave()
