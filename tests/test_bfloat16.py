@@ -331,3 +331,23 @@ def test_examples_of_a_model_of_it_are_normal_numbers() -> None:
     assert x.dtype == B
     assert 0.8 < x.astype("float32").std() < 1.2
     assert set(np.unique(drawn(nnc.Aval((50,), B), np.random.default_rng(0)))) - {0, 1}
+
+
+@pytest.mark.parametrize("make", [nnc.eager, nnc.lazy, nnc.dynamic])
+@pytest.mark.parametrize("number", [2, 3, 2.0, True, 0])
+def test_gradients_beside_numbers_of_python(make: Any, number: Any) -> None:
+    """They are weak in the derivative as well: what was an integer of 64 bits there had no dtype in common with it."""
+    stack = make()
+    x = np.array([0.5, 1.5, 2.0], B)
+    ops = stack.ops
+    for f in (
+        lambda t: t**number,
+        lambda t: ops.logaddexp(t, number),
+        lambda t: ops.logaddexp(number, t),
+        lambda t: number**t,
+    ):
+        for narrow in (x, x.astype("float16"), x.astype(F)):
+            found = stack.grad(lambda t, f=f: f(t).sum(dtype="float32"))(stack.asarray(narrow))
+            wanted = stack.grad(lambda t, f=f: f(t).sum())(stack.asarray(narrow.astype(float)))
+            assert found.dtype == narrow.dtype
+            np.testing.assert_allclose(widened(found.numpy()), wanted.numpy(), rtol=1e-2)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from attrs import field, frozen
 
 from nnc_func.declaration import Declaration, declared
-from nnc_func.errors import DTypeError, OperatorError, ShapeError
+from nnc_func.errors import DeviceError, DTypeError, OperatorError, ShapeError
 from nnc_func.facets.dtypes import weak
 from nnc_func.facets.samples import Samples, Tolerance
 from nnc_func.graph.origin import with_line
@@ -75,16 +75,22 @@ class Composite(Declaration):
             Too few or too many tensors, unknown, missing or unfit parameters.
         ShapeError, DTypeError
             One of its operators does not take its operands.
+        DeviceError
+            One of them is no tensor, array or number.
         """
         if not self.least <= len(args) <= (len(self.args) if not self.variadic else len(args)):
             most = "" if self.least == len(self.args) else f" to {len(self.args)}"
             least = f"at least {self.least}" if self.variadic else f"{self.least}{most}"
             raise OperatorError(f"{self.name} takes {least} tensors, given {len(args)}; call {self.signature()}")
-        tensors, parameters = _tensors(o, args), dict(self.canonical(params))
+        tensors: list[Any] = []
+        parameters = dict(self.canonical(params))
         try:
+            tensors = _tensors(o, args)
             return self.define(o, *tensors, **parameters)
         except (ShapeError, DTypeError, OperatorError) as error:
             raise type(error)(f"{self.name}({_said(o, tensors, parameters)}): {with_line(str(error))}") from None
+        except DeviceError as error:
+            raise DeviceError(f"{self.name}: {with_line(str(error))}") from None
 
 
 def _tensors(o: Ops[Any], args: tuple[Any, ...]) -> list[Any]:

@@ -15,10 +15,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 from attrs import frozen
 
 from nnc_func.errors import DTypeError, OperatorError, ShapeError
 from nnc_func.facets.dims import known, same_extent
+from nnc_func.nn.inputs import in_tensors
 
 Step = Callable[[Any, tuple[Any, ...]], Sequence[Any]]
 BLOCK = 4  # the most times of a loop are a multiple of it, so that products of several times may be one
@@ -37,7 +39,7 @@ def over_lengths(
     x
         Sequences side by side, ``(samples, steps, …)``; what is behind the end of one counts for nothing.
     lengths
-        Of each sequence, ``(samples,)`` integers from 0 to `steps`, known or not.
+        Of each sequence, ``(samples,)`` integers from 0 to `steps`, known or not: those that are not are clipped.
     states
         Those at the beginnings, ``(samples, units)`` each; a number stands for zeros of so many units.
     lanes
@@ -51,7 +53,7 @@ def over_lengths(
     Raises
     ------
     ShapeError
-        Shapes that do not fit, or unknown extents where lanes are not said.
+        Shapes that do not fit, a known length that is none, or unknown extents where lanes are not said.
     DTypeError
         Lengths that are no integers.
     OperatorError
@@ -68,9 +70,8 @@ def over_lengths(
     >>> sums.numpy()[..., 0].tolist(), last.numpy()[:, 0].tolist()
     ([[0.0, 1.0, 3.0], [3.0, 0.0, 0.0]], [3.0, 3.0])
     """
+    x, given, *begins = in_tensors("over_lengths", (x, lengths, *states))
     stack, ops = x.stack, x.stack.ops
-    given = stack.tensor(lengths)
-    begins: list[Any] = [s if type(s) is int else stack.tensor(s) for s in states]
     lanes = _checked(x, given, begins, lanes)
     widths = [s if type(s) is int else s.shape[1] for s in begins]
     begins = [ops.full(shape=(x.shape[0], s), value=0, dtype=x.dtype) if type(s) is int else s for s in begins]
@@ -145,13 +146,16 @@ class _Places:
 
 def _checked(x: Any, lengths: Any, begins: Sequence[Any], lanes: int | None) -> int:
     """How many lanes there are; raises where shapes and dtypes do not fit."""
+    if not hasattr(lengths, "dtype"):
+        raise DTypeError(f"lengths are integers, given {lengths!r}")
     if x.ndim < 2 or lengths.ndim != 1 or not same_extent(lengths.shape[0], x.shape[0]):
         raise ShapeError(f"sequences (samples, steps, …) want lengths (samples,); given {x.shape}, {lengths.shape}")
     if lengths.dtype.kind not in "iu":
         raise DTypeError(f"lengths are integers, given {lengths.dtype}")
-    if not begins or any(
-        type(s) is not int and (s.ndim != 2 or not same_extent(s.shape[0], x.shape[0])) for s in begins
-    ):
+    values, most = lengths.value, x.shape[1]
+    if isinstance(values, np.ndarray) and values.size and (values.min() < 0 or (known(most) and values.max() > most)):
+        raise ShapeError(f"lengths of {most} steps at most are given as {values.min()} to {values.max()}")
+    if not begins or not all(type(s) is int or _is_state(s, x) for s in begins):
         raise ShapeError(f"states of {x.shape[0]} samples are (samples, units); given {begins}")
     samples = x.shape[0]
     if lanes is None:
@@ -163,6 +167,11 @@ def _checked(x: Any, lengths: Any, begins: Sequence[Any], lanes: int | None) -> 
     if type(lanes) is not int or lanes < 1:
         raise OperatorError(f"lanes= is a number of rows, 1 or more, given {lanes!r}")
     return lanes
+
+
+def _is_state(state: Any, x: Any) -> bool:
+    shape: Any = getattr(state, "shape", ())
+    return len(shape) == 2 and same_extent(shape[0], x.shape[0])
 
 
 def _most(samples: Any, steps: Any, lanes: int) -> Any:

@@ -1,4 +1,7 @@
-"""Losses and metrics: functions (outputs, targets) → one number, the mean over the examples."""
+"""Losses and metrics: functions (outputs, targets) → one number, the mean over the examples.
+
+One of the two may be an array or a list of numbers.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from nnc_func.errors import ShapeError
+from nnc_func.errors import OperatorError, ShapeError
 from nnc_func.facets.dims import same_extent
+from nnc_func.nn.inputs import in_tensors
 
 
 def softmax_cross_entropy(logits: Any, labels: Any, label_smoothing: float = 0.0) -> Any:
@@ -29,9 +33,16 @@ def softmax_cross_entropy(logits: Any, labels: Any, label_smoothing: float = 0.0
     >>> round(float(softmax_cross_entropy(stack.asarray(np.zeros((2, 4))), stack.asarray([0, 3]))), 4)  # log 4
     1.3863
     """
-    if labels.dtype.kind in "iu":
+    logits, labels = in_tensors("softmax_cross_entropy", (logits, labels))
+    if _dtype_kind(labels) in "iu":
         _class_numbers(logits, labels)
     return logits.stack.ops.softmax_cross_entropy_loss(logits, labels, label_smoothing=label_smoothing)
+
+
+def _dtype_kind(labels: Any) -> str:
+    if not hasattr(labels, "dtype"):
+        raise OperatorError(f"labels are class numbers or probabilities, a tensor or an array, given {labels!r}")
+    return str(labels.dtype.kind)
 
 
 def _class_numbers(logits: Any, labels: Any) -> None:
@@ -59,6 +70,7 @@ def quadratic(outputs: Any, targets: Any) -> Any:
     >>> float(quadratic(stack.asarray([1.0, 2.0]), stack.asarray([1.0, 4.0])))
     2.0
     """
+    outputs, targets = in_tensors("quadratic", (outputs, targets))
     return outputs.stack.ops.quadratic_loss(outputs, targets)
 
 
@@ -72,6 +84,7 @@ def sigmoid_binary_cross_entropy(logits: Any, targets: Any) -> Any:
     >>> round(float(sigmoid_binary_cross_entropy(stack.asarray([0.0, 0.0]), stack.asarray([0.0, 1.0]))), 4)  # log 2
     0.6931
     """
+    logits, targets = in_tensors("sigmoid_binary_cross_entropy", (logits, targets))
     return logits.stack.ops.sigmoid_binary_cross_entropy(logits, targets)
 
 
@@ -85,6 +98,7 @@ def smooth_l1(outputs: Any, targets: Any, beta: float = 1.0) -> Any:
     >>> float(smooth_l1(stack.asarray([0.0, 3.0]), stack.asarray([1.0, 0.0])))
     1.5
     """
+    outputs, targets = in_tensors("smooth_l1", (outputs, targets))
     return outputs.stack.ops.smooth_l1_loss(outputs, targets, beta=beta)
 
 
@@ -98,6 +112,7 @@ def hinge(outputs: Any, targets: Any) -> Any:
     >>> float(hinge(stack.asarray([0.5, 2.0]), stack.asarray([1.0, -1.0])))
     1.75
     """
+    outputs, targets = in_tensors("hinge", (outputs, targets))
     return outputs.stack.ops.hinge_loss(outputs, targets)
 
 
@@ -111,8 +126,9 @@ def accuracy(logits: Any, labels: Any) -> Any:
     >>> float(accuracy(stack.asarray([[0.1, 0.9], [0.8, 0.2]]), stack.asarray([1, 1])))
     0.5
     """
+    logits, labels = in_tensors("accuracy", (logits, labels))
     ops = logits.stack.ops
-    if labels.dtype.kind in "iu":
+    if _dtype_kind(labels) in "iu":
         _class_numbers(logits, labels)
     else:
         labels = ops.argmax(labels, axis=-1)

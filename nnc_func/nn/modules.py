@@ -15,7 +15,7 @@ from nnc_func.engine.effects import numbers_of_times
 from nnc_func.errors import OperatorError, ShapeError
 from nnc_func.facets.dtypes import kind_of
 from nnc_func.nn.abstract import Abstract
-from nnc_func.nn.inputs import from_shapes
+from nnc_func.nn.inputs import from_shapes, in_tensors, stack_of
 from nnc_func.tree import flatten, mapped
 
 NOT_DRAWN = "not drawn"  # in place of a key
@@ -89,13 +89,18 @@ class Module:
     def __call__(self, x: Any, context: Context | None = None, **more: Any) -> Any:
         """The module applied to a tensor. Without a context, as in inference: no dropout, no new state.
 
-        What is given besides, by name, is what `forward` of that kind of module takes besides.
+        An array, or a list of numbers, is made a tensor of the parameters' stack, if they are tensors. What is given
+        besides, by name, is what `forward` of that kind of module takes besides.
 
         Raises
         ------
         OperatorError
-            Its parameters have not been made.
+            Its parameters have not been made, nothing is a tensor, or the context is none.
         """
+        if not hasattr(x, "stack"):
+            x = in_tensors(self, x, self)
+        if context is not None and not isinstance(context, Context):
+            raise OperatorError(f"{self!r} is applied in a context, nn.Context(training=True) say, given {context!r}")
         me = self if context is None else context.entered(self, x)
         if not _made(me):
             raise OperatorError(f"{me!r} has no parameters yet; make them: model = model.init(seed, shape)")
@@ -219,6 +224,8 @@ class Context:
         """
         if self.key is None:
             raise OperatorError(f"{who!r} draws random numbers in training: give it a key, Context(True, key)")
+        if not hasattr(self.key, "stack"):
+            raise OperatorError(f"{who!r} draws from a key that is a tensor, given {self.key!r}: stack.key(seed)")
         self._draws += 1
         stack = self.key.stack
         key = stack.ops.random_fold_in(self.key, np.uint64(self._draws))
@@ -268,6 +275,13 @@ class Context:
 def apply(model: M, x: Any, key: Any = None) -> tuple[Any, M]:
     """The model applied as in training, and the model after it: with new running statistics, say.
 
+    Parameters
+    ----------
+    x
+        As for `Module.__call__`.
+    key
+        What random draws come from: a tensor (``stack.key(seed)``), the same as an array (`key_of`), or an integer.
+
     Examples
     --------
     >>> import numpy as np
@@ -278,7 +292,9 @@ def apply(model: M, x: Any, key: Any = None) -> tuple[Any, M]:
     >>> norm.mean, after.mean.numpy()
     (array([0.], dtype=float32), array([1.], dtype=float32))
     """
-    own = copied(model)
+    own, x = copied(model), in_tensors(model, x, model)
+    if key is not None and not hasattr(key, "stack"):
+        key = stack_of(x).asarray(key_of(key))
     context = Context(True, key)
     return own(x, context), context.updated(own)
 

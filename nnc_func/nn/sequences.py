@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 from nnc_func.errors import OperatorError, ShapeError
 from nnc_func.facets.dims import known
 from nnc_func.nn.initialise import Initialiser, Normal, fold_in, glorot_uniform, zeros
+from nnc_func.nn.inputs import in_tensors
 from nnc_func.nn.lanes import over_lengths
 from nnc_func.nn.layers import channels_of
 from nnc_func.nn.modules import Context, Module, module, parameter, static
@@ -44,6 +45,7 @@ class Embedding(Module):
 
     def scores(self, x: Any, context: Context | None = None) -> Any:
         """The product of vectors ``(…, features)`` with every entry, ``(…, entries)``."""
+        x = in_tensors(self, x, self)
         me: Any = self if context is None else context.entered(self, x)
         return x @ x.stack.ops.matrix_transpose(me.weight)
 
@@ -127,6 +129,7 @@ class MultiHeadAttention(Module):
 
     def attend(self, x: Any, source: Any, mask: Any = None, context: Context | None = None) -> Any:
         """Positions of `x` attend to those of `source`; the mask broadcasts against (…, heads, positions, source's)."""
+        x, source = in_tensors(self, (x, source), self)
         ops = x.stack.ops
         widths = [w.shape[1] for w in (self.query, self.key, self.value, self.output)]
         biases = [None] * 4 if self.bias is None else ops.split(self.bias, sections=tuple(widths))
@@ -212,6 +215,9 @@ class RNN(Module):
 
     def run(self, x: Any, *states: Any, lengths: Any = None, lanes: int | None = None) -> Any:
         """All results of the operator, from these states: those of all steps, then each last one."""
+        x = in_tensors(self, x, self)
+        if len(states) != self.states or any(each is None for each in states):
+            raise OperatorError(f"{self!r} runs from {self.states} states (samples, {self.hidden}), given {states!r}")
         ops, weights = x.stack.ops, (self.weight, self.recurrent, *self.biases())
         if lengths is None:
             return getattr(ops, self.operator)(x, *states, *weights)

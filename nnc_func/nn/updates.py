@@ -12,6 +12,7 @@ from attrs import frozen
 
 from nnc_func.errors import OperatorError
 from nnc_func.facets.dtypes import FLOAT32, is_bfloat16
+from nnc_func.nn.inputs import in_tensors
 from nnc_func.tree import flatten
 
 Slots = dict[str, Any]
@@ -32,7 +33,7 @@ class Update:
         return {name: structure.build([np.zeros(p.shape, _computed_in(p)) for p in leaves]) for name in self._names()}
 
     def __call__(self, gradients: Any, slots: Slots, parameters: Any, step: Any, rate: Any) -> tuple[Any, Slots]:
-        """New parameters and new slots, of gradients like the parameters.
+        """New parameters and new slots, of gradients like the parameters, or a list or a tuple of one for each leaf.
 
         Parameters
         ----------
@@ -44,15 +45,18 @@ class Update:
         Raises
         ------
         OperatorError
-            Trees of different structure, or slots of another update.
+            Trees of different structure, slots of another update, or no tensor among them.
         """
+        gradients, parameters = in_tensors(self, (gradients, parameters))
         leaves, structure = flatten(parameters)
         found, its = flatten(gradients)
         names = self._names()
-        if its != structure or set(slots) != set(names):
+        is_flat = isinstance(gradients, (tuple, list)) and len(gradients) == len(found) == len(leaves)
+        if (its != structure and not is_flat) or set(slots) != set(names):
             raise OperatorError(
-                f"{self!r} wants gradients like the parameters and the slots {names}, made by init(parameters); "
-                f"given {len(found)} gradients for {len(leaves)} parameters and the slots {tuple(slots)}"
+                f"{self!r} wants gradients like the parameters, or one for each, and the slots {names}, made by "
+                f"init(parameters); given {len(found)} gradients for {len(leaves)} parameters, nested as {its!r} and "
+                f"{structure!r}, and the slots {tuple(slots)}"
             )
         columns = [flatten(slots[name])[0] for name in names]
         rows = []

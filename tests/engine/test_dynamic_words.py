@@ -13,7 +13,7 @@ import pytest
 import nnc_func as nnc
 from nnc_func.device.shared import base, dispatch
 from nnc_func.engine.dynamic.replay import follower
-from nnc_func.errors import DerivativeError, GradientWarning, PlanError
+from nnc_func.errors import DerivativeError, GradientWarning, GraphError, NncError, PlanError
 
 SETTINGS: list[dict[str, Any]] = [
     {}, {"replay_after": 9}, {"memoise": True}, {"memory_limit": 0}, {"asynchronous": True}, {"budget": "1 MiB"}
@@ -114,3 +114,35 @@ def test_a_number_that_changes_forgets_no_program(monkeypatch: pytest.MonkeyPatc
     assert now.programs == before.programs
     assert now.prefixes - before.prefixes >= 379
     assert stack._before._here.mine._size <= 60 + 5
+
+
+@pytest.mark.parametrize("replay_after", [None, 1])
+def test_lists_of_values_may_be_read_once(replay_after: int | None) -> None:
+    stack = nnc.dynamic(replay_after=replay_after)
+    x = stack.variable("x", np.array([1.0, 2.0]))
+    for _ in range(4):
+        y = x * x
+        (found,) = stack.gradients((each for each in [y]), (each for each in [x]), (each for each in [np.ones(2)]))
+        assert found.numpy().tolist() == [2.0, 4.0]
+        (found,) = stack.gradients(iter([y]), iter([x]), into=iter([np.ones(2)]))
+        assert found.numpy().tolist() == [3.0, 5.0]
+
+
+def test_what_another_stack_has_recorded_is_no_constant_here() -> None:
+    """Its gradient would be lost without a word."""
+    stack, other = nnc.dynamic(), nnc.dynamic(replay_after=2)
+    x, z = stack.variable("x", np.ones(2)), other.variable("z", np.ones(2)) * 3
+    for given in ({"into": [z]}, {"cotangents": [z]}):
+        with pytest.raises(GraphError, match="belongs to another stack; move its graph here"):
+            stack.gradients([x * x], [x], **given)  # type: ignore[arg-type]
+    for constant in (nnc.eager().asarray(np.ones(2)), np.ones(2), [1.0, 1.0]):
+        (found,) = stack.gradients([x * x], [x], cotangents=[constant])
+        assert found.numpy().tolist() == [2.0, 2.0]
+
+
+def test_what_is_wrong_with_gradients_names_the_line() -> None:
+    stack = nnc.dynamic()
+    x = stack.variable("x", np.ones(2))
+    for wrong in ([np.ones(3)], [1.0, 2.0], [None, None]):
+        with pytest.raises(NncError, match=r"\(at test_dynamic_words.py:\d+ in test_what_is_wrong"):
+            stack.gradients([x * x], [x], wrong)

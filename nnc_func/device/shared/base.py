@@ -188,8 +188,17 @@ class ArrayDevice(Layer):
         return array.astype(dtype)
 
     def aval(self, array: Any) -> Aval:
-        """Shape and dtype of an array."""
-        return Aval(array.shape, array.dtype)
+        """Shape and dtype of an array.
+
+        Raises
+        ------
+        DeviceError
+            It is none.
+        """
+        try:
+            return Aval(array.shape, array.dtype)
+        except AttributeError:
+            raise foreign(self, array, "an operator") from None
 
     def synchronise(self) -> None:
         """Wait for what was started; the host has nothing to wait for."""

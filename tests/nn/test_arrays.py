@@ -1,0 +1,138 @@
+"""Layers, losses and updates take arrays and lists beside tensors, or refuse them in words (`nn/inputs`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import nnc_func as nnc
+from nnc_func import nn
+from nnc_func.errors import DeviceError, DTypeError, OperatorError, ShapeError
+
+STACKS = pytest.mark.parametrize("make", [nnc.eager, nnc.lazy, nnc.dynamic])
+RNG = np.random.default_rng(0)
+SCORES, LABELS = RNG.normal(size=(3, 4)), np.array([0, 3, 1])
+PARTS = np.abs(SCORES) / np.abs(SCORES).sum(axis=1, keepdims=True)
+LOSSES: list[tuple[Callable[..., Any], np.ndarray]] = [
+    (nn.softmax_cross_entropy, LABELS), (nn.softmax_cross_entropy, PARTS), (nn.quadratic, PARTS),
+    (nn.sigmoid_binary_cross_entropy, PARTS), (nn.smooth_l1, PARTS), (nn.hinge, np.sign(SCORES)), (nn.accuracy, LABELS),
+    (nn.accuracy, PARTS),
+]  # fmt: skip
+
+
+@STACKS
+@pytest.mark.parametrize(("loss", "targets"), LOSSES)
+def test_losses_of_arrays_and_lists(make: Any, loss: Any, targets: np.ndarray) -> None:
+    stack = make()
+    scores = stack.asarray(SCORES)
+    wanted = loss(scores, stack.asarray(targets)).numpy()
+    for first, second in ((scores, targets), (scores, targets.tolist()), (SCORES, stack.asarray(targets))):
+        np.testing.assert_array_equal(loss(first, second).numpy(), wanted)
+    for first, second in ((SCORES, targets), (SCORES.tolist(), None)):
+        with pytest.raises(OperatorError, match=r"takes tensors, given .*make them with stack\.asarray"):
+            loss(first, second)
+    for wrong in (None, "abc"):
+        with pytest.raises((OperatorError, DeviceError), match=r"labels are|given 'abc'|takes 2 tensors, given 1;"):
+            loss(scores, wrong)
+
+
+@STACKS
+def test_class_numbers_of_an_array_are_looked_at(make: Any) -> None:
+    with pytest.raises(ShapeError, match="class numbers of 4 classes are 0 to 3, given 0 to 9"):
+        nn.softmax_cross_entropy(nnc.eager().asarray(SCORES), [0, 9, 1])
+    with pytest.raises(ShapeError, match=r"class numbers for logits \(3, 4\) have shape \(3,\), given \(2,\)"):
+        nn.accuracy(make().asarray(SCORES), [0, 1])
+
+
+MODULES = {
+    "dense": (nn.Dense(2), (None, 4), (3, 4)),
+    "batch norm": (nn.BatchNorm(), (None, 4), (3, 4)),
+    "layer norm": (nn.LayerNorm(), (None, 4), (3, 4)),
+    "GRU": (nn.GRU(4), (None, 5, 3), (2, 5, 3)),
+    "attention": (nn.MultiHeadAttention(1), (None, 5, 3), (2, 5, 3)),
+    "several": (nn.Sequential(nn.Dense(3), nn.LayerNorm()), (None, 4), (2, 4)),
+}
+
+
+@STACKS
+@pytest.mark.parametrize("name", MODULES)
+def test_modules_of_tensors_take_arrays_and_lists(make: Any, name: str) -> None:
+    module, shape, given = MODULES[name]
+    stack, x = make(), RNG.normal(size=given).astype("float32")
+    made = module.init(0, shape)
+    wanted = made(stack.asarray(x)).numpy()
+    parameters, rest, merge = nn.partition(made)
+    of_tensors = merge([stack.asarray(p) for p in parameters], rest)
+    np.testing.assert_array_equal(of_tensors(x).numpy(), wanted)
+    np.testing.assert_allclose(of_tensors(x.tolist()).numpy(), wanted, rtol=1e-4, atol=1e-5)
+    y, after = nn.apply(of_tensors, x)
+    assert y.stack is stack
+    assert type(after) is type(made)
+    with pytest.raises(OperatorError, match=rf"{type(made).__name__}.* takes tensors, given float32\["):
+        made(x)
+    with pytest.raises(OperatorError, match=r"is applied in a context, .*given 'train'"):
+        of_tensors(x, "train")  # type: ignore[arg-type]
+
+
+@STACKS
+def test_keys_are_tensors_arrays_or_integers(make: Any) -> None:
+    stack, dropout = make(), nn.Dropout(0.5)
+    x = stack.asarray(np.ones((20, 20)))
+    wanted = nn.apply(dropout, x, stack.key(3))[0].numpy()
+    for key in (3, nn.key_of(3)):
+        np.testing.assert_array_equal(nn.apply(dropout, x, key)[0].numpy(), wanted)
+    with pytest.raises(ShapeError, match=r"a key is uint64\[2\], given float64"):
+        nn.apply(dropout, x, 0.5)
+    with pytest.raises(OperatorError, match=r"draws from a key that is a tensor, given array"):
+        dropout(x, nn.Context(True, nn.key_of(3)))
+
+
+@STACKS
+def test_lengths_are_looked_at_where_they_are_known(make: Any) -> None:
+    stack = make()
+    layer, x = nn.LSTM(4).init(0, (None, 5, 3)), stack.asarray(RNG.normal(size=(2, 5, 3)).astype("float32"))
+    wanted = layer(x, lengths=stack.asarray([5, 2])).numpy()
+    for lengths in ([5, 2], np.array([5, 2], "int32")):
+        np.testing.assert_array_equal(layer(x, lengths=lengths).numpy(), wanted)
+    for wrong in ([1.5, 2.0], "ab"):
+        with pytest.raises(DTypeError, match="lengths are integers, given"):
+            layer(x, lengths=wrong)
+    for states in ((), (np.zeros((2, 4), "float32"), None)):
+        with pytest.raises(OperatorError, match=r"runs from 2 states \(samples, 4\), given"):
+            layer.run(x, *states)
+    for out in ([9, 2], [2, -1]):
+        with pytest.raises(ShapeError, match="lengths of 5 steps at most are given as"):
+            layer(nnc.eager().asarray(x.numpy()), lengths=out)
+
+
+@STACKS
+@pytest.mark.parametrize("update", [nn.SGD(0.9), nn.Adagrad(), nn.RMSprop(), nn.Adam()])
+def test_updates_take_what_gradients_give(make: Any, update: Any) -> None:
+    stack = make()
+    values = [RNG.normal(size=(2, 3)), RNG.normal(size=3)]
+    slopes = [RNG.normal(size=(2, 3)), RNG.normal(size=3)]
+    parameters, gradients = [*map(stack.asarray, values)], [*map(stack.asarray, slopes)]
+    slots = update.init(values)
+    wanted = [p.numpy() for p in update(gradients, slots, parameters, 0, 0.1)[0]]
+    for given in (tuple(gradients), slopes, tuple(slopes)):
+        for found, right in zip(update(given, slots, parameters, 0, 0.1)[0], wanted, strict=True):
+            np.testing.assert_allclose(found.numpy(), right, rtol=1e-12)
+    tree = {"w": parameters[0], "b": [parameters[1]]}
+    found = update(tuple(gradients[::-1]), update.init(tree), tree, 0, 0.1)[0]
+    np.testing.assert_allclose(found["w"].numpy(), wanted[0], rtol=1e-12)
+    with pytest.raises(OperatorError, match="takes tensors, given"):
+        update(slopes, slots, values, 0, 0.1)
+    with pytest.raises(OperatorError, match="given 1 gradients for 2 parameters, nested as"):
+        update(gradients[:1], slots, parameters, 0, 0.1)
+
+
+@pytest.mark.parametrize("kind", [nn.Step, nn.ImmediateStep])
+def test_steps_take_lists(kind: Any) -> None:
+    def losses(x: Any, y: Any) -> list[float]:
+        step = kind(nnc.lazy(), nn.Dense(1).init(0, (None, 2)), nn.quadratic, nn.SGD())
+        return [float(step(x, y, rate=0.1)[0]) for _ in range(2)]
+
+    assert losses([[1.0, 2.0]], [[1.0]]) == losses(np.array([[1.0, 2.0]]), np.array([[1.0]]))
