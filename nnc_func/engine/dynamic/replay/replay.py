@@ -166,5 +166,5 @@ class _Last:
         self._process = os.getpid()
 
     def __del__(self) -> None:
-        if not sys.is_finalizing() and os.getpid() == self._process:  # in one that is forked, locks are not free yet
+        if not sys.is_finalizing() and os.getpid() == self._process:  # a fork drops it before locks are free
             self._follower.leave()
