@@ -29,12 +29,12 @@ class _PutOff(ABC):
     within
         What is open, by number: in which thread, and itself while it is there. Nothing is restored meanwhile.
     notes
-        How it was when it was put off; nothing where it was not, or a user has.
+        By the same numbers, how it was when that put it off: nothing where another one had, or a user has.
     """
 
     __slots__ = ("__weakref__", "_number")
     within: ClassVar[dict[int, tuple[int, ref[Any]]]]
-    notes: ClassVar[list[Any]]
+    notes: ClassVar[dict[int, Any]]
 
     @staticmethod
     @abstractmethod
@@ -48,8 +48,8 @@ class _PutOff(ABC):
 
     @staticmethod
     @abstractmethod
-    def restoring(usual: Any) -> Callable[[], Any]:
-        """What restores it, a function that is not of Python and gives nothing."""
+    def restoring(usual: Any) -> Callable[[], Any] | None:
+        """What restores it, a function that is not of Python and gives nothing; None where others have set it."""
 
     def __init__(self) -> None:
         self._number = next(_numbers)
@@ -59,7 +59,7 @@ class _PutOff(ABC):
             self.within[self._number] = get_ident(), ref(self)
             usual = self.usual()
             if usual is not None:
-                self.notes.append(usual)
+                self.notes[self._number] = usual
                 self.put_off(usual)
         except BaseException:  # an interrupt
             self._leave()
@@ -79,21 +79,26 @@ class _PutOff(ABC):
     @classmethod
     def _settle(cls) -> None:
         """Restore what is noted if nothing is open, which is one step: `any` ends where something is."""
-        for key, (_, its) in cls.within.copy().items():  # the oldest first
+        for number, (_, its) in cls.within.copy().items():  # the oldest first
             if its() is not None:
                 return
-            cls.within.pop(key, None)  # an interrupt came amid its `__del__`
+            cls.within.pop(number, None)  # an interrupt came amid its `__del__`
         noted = cls.notes.copy()
         if noted:
-            any(map(call, (cls.within.__len__, cls.restoring(noted[0]), cls.notes.clear)))
+            restore = cls.restoring(next(iter(noted.values())))
+            if restore is not None:
+                any(map(call, (cls.within.__len__, restore, cls.notes.clear)))
+            else:
+                for number in noted:
+                    cls.notes.pop(number, None)
 
     @classmethod
     def forked(cls) -> None:
         """Give up what threads had open that are not in this process."""
         mine = get_ident()
-        for key, (thread, _) in cls.within.copy().items():
+        for number, (thread, _) in cls.within.copy().items():
             if thread != mine:
-                cls.within.pop(key, None)
+                cls.within.pop(number, None)
         cls._settle()
 
 
@@ -115,7 +120,7 @@ class uncollected(_PutOff):  # noqa: N801 - it reads as what it says of a block
 
     __slots__ = ()
     within: ClassVar[dict[int, tuple[int, ref[Any]]]] = {}
-    notes: ClassVar[list[Any]] = []
+    notes: ClassVar[dict[int, Any]] = {}
 
     @staticmethod
     def usual() -> Any:
@@ -128,7 +133,7 @@ class uncollected(_PutOff):  # noqa: N801 - it reads as what it says of a block
         gc.disable()
 
     @staticmethod
-    def restoring(usual: Any) -> Callable[[], Any]:
+    def restoring(usual: Any) -> Callable[[], Any] | None:
         """What switches it on."""
         return gc.enable
 
@@ -152,7 +157,7 @@ class no_full_collections(_PutOff):  # noqa: N801 - it reads as what it says of 
 
     __slots__ = ()
     within: ClassVar[dict[int, tuple[int, ref[Any]]]] = {}
-    notes: ClassVar[list[Any]] = []
+    notes: ClassVar[dict[int, Any]] = {}
 
     @staticmethod
     def usual() -> Any:
@@ -166,10 +171,10 @@ class no_full_collections(_PutOff):  # noqa: N801 - it reads as what it says of 
         gc.set_threshold(usual[0], usual[1], NEVER)
 
     @staticmethod
-    def restoring(usual: Any) -> Callable[[], Any]:
-        """What sets thresholds, unless others have."""
+    def restoring(usual: Any) -> Callable[[], Any] | None:
+        """What sets thresholds."""
         is_ours = gc.get_threshold() == (usual[0], usual[1], NEVER)
-        return partial(gc.set_threshold, *usual) if is_ours else [].clear
+        return partial(gc.set_threshold, *usual) if is_ours else None
 
 
 @contextmanager

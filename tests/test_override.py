@@ -108,7 +108,7 @@ def test_what_an_interrupt_of_its_finaliser_left_open_is_over_with_the_next() ->
     left = uncollected()
     uncollected.within[-1] = get_ident(), weakref.ref(left)
     gc.disable()
-    uncollected.notes.append(True)
+    uncollected.notes[-1] = True
     left.__class__ = Forgetful
     del left
     assert not gc.isenabled()
