@@ -351,3 +351,26 @@ def test_gradients_beside_numbers_of_python(make: Any, number: Any) -> None:
             wanted = stack.grad(lambda t, f=f: f(t).sum())(stack.asarray(narrow.astype(float)))
             assert found.dtype == narrow.dtype
             np.testing.assert_allclose(widened(found.numpy()), wanted.numpy(), rtol=1e-2)
+
+
+@pytest.mark.parametrize("make", [nnc.eager, nnc.lazy, nnc.dynamic])
+@pytest.mark.parametrize(
+    ("exponent", "order", "dtype", "at", "wanted"),
+    [
+        (0, 1, "float16", 1e-5, 0.0), (0, 1, "float32", 1e-39, 0.0), (1, 2, "float16", 1e-5, 0.0),
+        (0, 2, "float16", 1e-3, 0.0), (1 / 3, 2, "float16", 1e-3, -22208.0), (1e6, 1, "float16", 0.5, 0.0),
+        (1e300, 1, "float32", 0.5, 0.0), (0, 1, B, 1e-39, 0.0),
+    ],
+)  # fmt: skip
+def test_derivatives_of_powers_do_not_leave_what_holds_them(
+    make: Any, exponent: float, order: int, dtype: Any, at: float, wanted: float
+) -> None:
+    """A power less one may be infinite where the whole derivative is zero: it is computed in float64."""
+    stack = make()
+
+    def power(x: Any) -> Any:
+        return (x**exponent).sum()
+
+    slope = stack.grad(power)
+    found = slope if order == 1 else stack.grad(lambda x: slope(x).sum())
+    assert float(found(stack.asarray(np.array([at]).astype(dtype))).astype("float64").numpy()[0]) == wanted

@@ -52,6 +52,25 @@ def test_nests_are_of_lists_and_arrays(make: Any) -> None:
         stack.ops.pad(x, widths=[[1.5, 2]]).numpy()
 
 
+@pytest.mark.parametrize("make", [nnc.eager, nnc.lazy, nnc.dynamic])
+def test_bounds_parts_and_orders_are_numbers(make: Any) -> None:
+    stack = make()
+    x = stack.asarray([1.0, 2.0])
+    for key in (slice(0.0, 1.0), slice("a", "b")):
+        with pytest.raises(IndexingError, match="a slice is made of whole numbers, given"):
+            x[key]
+    for sections in ([None], ["a"], [[1], [1, 2]]):
+        with pytest.raises(ShapeError, match="parts of an axis are whole numbers, given"):
+            stack.ops.split(x, sections=sections)
+    assert np.isfinite(stack.ops.polygamma(x, order=160).numpy()).all()
+    with pytest.raises(DTypeError, match="polygamma has orders to 160, given order=1180591620717411303424"):
+        stack.ops.polygamma(x, order=2**70)
+    endless: list[Any] = []
+    endless.append(endless)
+    with pytest.raises(DeviceError, match="cannot make an array of a list"):
+        stack.asarray(endless)
+
+
 @BOTH
 @pytest.mark.parametrize("argnums", [1, -2, "x", 0.0, (0, 3), (0, 0), (0, -1)])
 def test_argnums_are_numbers_of_arguments(stack: nnc.Stack, argnums: Any) -> None:

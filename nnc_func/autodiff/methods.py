@@ -7,7 +7,7 @@ from functools import partial, wraps
 from typing import TYPE_CHECKING, Any
 
 from nnc_func.autodiff.matrices import Matrices
-from nnc_func.errors import DerivativeError, LayerError, check_function
+from nnc_func.errors import LayerError, NncError, check_function
 from nnc_func.graph.origin import with_line
 from nnc_func.graph.pauses import Pause, owner_of
 from nnc_func.graph.tensors.tensor import listed
@@ -98,12 +98,13 @@ class Derivatives:
         """
         from nnc_func.autodiff.values import gradients
 
-        self._recording("gradients of values")
         flow = partial(gradients, self) if self._before is None else self._before.gradients
         try:
+            self._recording("gradients of values")
             found: tuple[Tensor, ...] = flow(listed(ys, "ys"), listed(xs, "xs"), cotangents, into)
-        except DerivativeError as error:
-            raise DerivativeError(with_line(str(error))) from error.__cause__
+        except NncError as error:
+            error.args = (with_line(str(error)),)
+            raise
         return found
 
     def trace(self, *ys: Tensor) -> ComputationGraph:

@@ -167,6 +167,9 @@ def slice_bounds(part: slice, n: Extent) -> tuple[Extent, Extent, int, Extent]:
     """
     if part.start is None and part.stop is None and part.step is None:
         return 0, n, 1, n
+    bounds = (part.start, part.stop, part.step)
+    if not all(each is None or not known(each) or hasattr(each, "__index__") for each in bounds):
+        raise IndexingError(f"a slice is made of whole numbers, given {part!r}")
     step = 1 if part.step is None else python.index(part.step)
     if step == 0:
         raise ShapeError("a slice has no step of 0")

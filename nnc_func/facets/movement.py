@@ -6,6 +6,7 @@ As in `nnc_func.facets.shapes`, extents are integers or symbolic dimensions.
 from __future__ import annotations
 
 import math
+from numbers import Integral
 from typing import Any
 
 from nnc_func.errors import OperatorError, ShapeError
@@ -178,6 +179,8 @@ def part_sizes(n: Extent, sections: Any) -> ShapeT:
     ((2, 2, 2), (1, 5))
     """
     if isinstance(sections, tuple):
+        if not all(isinstance(m, Integral) or not known(m) for m in sections):
+            raise ShapeError(f"parts of an axis are whole numbers, given {sections}")
         if any(known(m) and m < 0 for m in sections) or not same_extent(sum(sections), n):
             raise ShapeError(f"parts {sections} do not add up to an axis of extent {n}")
         return tuple(sections)

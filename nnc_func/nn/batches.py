@@ -13,7 +13,10 @@ from nnc_func.tree import flatten, mapped
 
 def _arrays(given: Any) -> Any:
     several = isinstance(given, dict) or (isinstance(given, tuple) and all(isinstance(a, np.ndarray) for a in given))
-    return mapped(np.asarray, given) if several and given else np.asarray(given)
+    try:
+        return mapped(np.asarray, given) if several and given else np.asarray(given)
+    except ValueError:
+        raise ShapeError("examples are an array, or a list whose rows have one length") from None
 
 
 @frozen(eq=False)

@@ -9,9 +9,12 @@ import numpy as np
 
 from nnc_func.errors import OperatorError, ShapeError
 from nnc_func.facets.dims import Dim
+from nnc_func.graph.origin import with_line
+from nnc_func.graph.tensors.tensor import Tensor
 from nnc_func.tree import Structure, flatten
 
 Kind = tuple[tuple[Any, ...], Any]  # shape and dtype
+ARRAYS = (np.ndarray, np.generic, list)  # what becomes a tensor, among the leaves of a tree
 
 
 def is_shape(given: Any) -> bool:
@@ -64,11 +67,11 @@ def stack_of(*trees: Any) -> Any:
     >>> stack_of([1.0], {"x": stack.asarray([1.0])}) is stack, stack_of([1.0])
     (True, None)
     """
-    return next((leaf.stack for leaf in flatten(trees)[0] if hasattr(leaf, "stack")), None)
+    return next((leaf.stack for leaf in flatten(trees)[0] if isinstance(leaf, Tensor)), None)
 
 
 def in_tensors(who: Any, x: Any, *beside: Any) -> Any:
-    """A tree of tensors, with tensors in place of arrays and of a list of numbers: of the stack of the others.
+    """A tensor, or a tree with some: arrays and lists of numbers in it become tensors of the stack of the others.
 
     Parameters
     ----------
@@ -80,62 +83,75 @@ def in_tensors(who: Any, x: Any, *beside: Any) -> Any:
     Raises
     ------
     OperatorError
-        There is no tensor in any of them.
+        There is no tensor in any of them, or nothing in `x` that could be one.
 
     Examples
     --------
     >>> import nnc_func as nnc
-    >>> x, y = in_tensors("a loss", (nnc.eager().asarray([1.0]), [2, 3]))
-    >>> y
+    >>> in_tensors("a loss", [2, 3], nnc.eager().asarray([1.0]))
     Tensor(int64[2], [2, 3])
     """
-    leaves = flatten(x)[0]
-    stack = stack_of(leaves) if leaves else None
+    if isinstance(x, Tensor):
+        return x
+    leaves, structure = flatten(x, is_of_numbers)
+    stack = stack_of(leaves)
     if stack is None:
         stack = stack_of(*beside)
-    if stack is None:
-        raise OperatorError(f"{who} takes tensors, given {_said(x)}; make them with stack.asarray(...)")
-    return _on(stack, x)
+    if stack is not None:
+        leaves = [stack.asarray(each) if isinstance(each, ARRAYS) else each for each in leaves]
+    if not any(isinstance(each, Tensor) for each in leaves):
+        given = ", ".join(map(_said, leaves[:3])) + ", …" * (len(leaves) > 3) or type(x).__name__
+        raise OperatorError(with_line(f"{who} takes tensors, given {given}; make them with stack.asarray(...)"))
+    return structure.build(leaves)
 
 
-def _on(stack: Any, x: Any) -> Any:
-    if hasattr(x, "stack"):
-        return x
-    if isinstance(x, np.ndarray) or (isinstance(x, list) and is_of_numbers(x)):
-        return stack.asarray(x)
-    if isinstance(x, (tuple, list)):
-        parts = [_on(stack, each) for each in x]
-        return type(x)(*parts) if hasattr(x, "_fields") else type(x)(parts)
-    return {key: _on(stack, each) for key, each in x.items()} if type(x) is dict else x
+def in_arrays(x: Any, dtype: Any) -> Any:
+    """A tree whose lists of numbers are arrays; of numbers that are no integers, of that dtype.
+
+    Raises
+    ------
+    ShapeError
+        Rows of a list have different lengths.
+    OperatorError
+        There is what is no array, nor a list of numbers.
+
+    Examples
+    --------
+    >>> in_arrays({"x": [[1, 2]], "y": [0.5]}, "float32")
+    {'x': array([[1, 2]]), 'y': array([0.5], dtype=float32)}
+    """
+    leaves, structure = flatten(x, is_of_numbers)
+    return structure.build([_array(each, dtype) for each in leaves])
 
 
-def _said(x: Any) -> str:
-    if isinstance(x, (tuple, list)) and 0 < len(x) < 4:
-        return ", ".join(map(_said, x))
-    return f"{x.dtype}[{', '.join(map(str, x.shape))}]" if isinstance(x, np.ndarray) else type(x).__name__
+def _array(leaf: Any, dtype: Any) -> Any:
+    if isinstance(leaf, list):
+        try:
+            found = np.asarray(leaf)
+        except ValueError:
+            raise ShapeError(with_line("a batch is an array, or a list whose rows have one length")) from None
+        return found.astype(dtype) if found.dtype == np.float64 else found
+    if not hasattr(leaf, "shape"):
+        raise OperatorError(with_line(f"a batch is an array, or a list of numbers; given {leaf!r}"))
+    return leaf
 
 
 def is_of_numbers(x: Any) -> bool:
-    """Whether a list, or a list of lists, is one of numbers, so that it stands for an array.
+    """Whether it is a list of numbers, or of lists of them, so that it stands for an array.
 
     Examples
     --------
     >>> is_of_numbers([[1, 2.0], [3, 4]]), is_of_numbers([np.ones(2)]), is_of_numbers([])
     (True, False, False)
     """
+    if not isinstance(x, list):
+        return False
     leaves = flatten(x)[0]
     return bool(leaves) and all(isinstance(each, (bool, int, float, complex, np.generic)) for each in leaves)
 
 
-def in_arrays(x: Any) -> Any:
-    """A tree of arrays: a list of numbers is one.
-
-    Examples
-    --------
-    >>> in_arrays([[1, 2]]).shape
-    (1, 2)
-    """
-    return np.asarray(x) if isinstance(x, list) and is_of_numbers(x) else x
+def _said(x: Any) -> str:
+    return f"{x.dtype}[{', '.join(map(str, x.shape))}]" if isinstance(x, np.ndarray) else repr(x)[:60]
 
 
 def input_name(name: str, path: tuple[str, ...]) -> str:

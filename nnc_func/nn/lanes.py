@@ -20,6 +20,7 @@ from attrs import frozen
 
 from nnc_func.errors import DTypeError, OperatorError, ShapeError
 from nnc_func.facets.dims import known, same_extent
+from nnc_func.graph.origin import with_line
 from nnc_func.nn.inputs import in_tensors
 
 Step = Callable[[Any, tuple[Any, ...]], Sequence[Any]]
@@ -70,7 +71,9 @@ def over_lengths(
     >>> sums.numpy()[..., 0].tolist(), last.numpy()[:, 0].tolist()
     ([[0.0, 1.0, 3.0], [3.0, 0.0, 0.0]], [3.0, 3.0])
     """
-    x, given, *begins = in_tensors("over_lengths", (x, lengths, *states))
+    x = in_tensors("over_lengths", x, lengths, states)
+    given = in_tensors("over_lengths", lengths, x)
+    begins: list[Any] = [s if type(s) is int else in_tensors("over_lengths", s, x) for s in states]
     stack, ops = x.stack, x.stack.ops
     lanes = _checked(x, given, begins, lanes)
     widths = [s if type(s) is int else s.shape[1] for s in begins]
@@ -146,16 +149,14 @@ class _Places:
 
 def _checked(x: Any, lengths: Any, begins: Sequence[Any], lanes: int | None) -> int:
     """How many lanes there are; raises where shapes and dtypes do not fit."""
-    if not hasattr(lengths, "dtype"):
-        raise DTypeError(f"lengths are integers, given {lengths!r}")
     if x.ndim < 2 or lengths.ndim != 1 or not same_extent(lengths.shape[0], x.shape[0]):
         raise ShapeError(f"sequences (samples, steps, …) want lengths (samples,); given {x.shape}, {lengths.shape}")
     if lengths.dtype.kind not in "iu":
         raise DTypeError(f"lengths are integers, given {lengths.dtype}")
     values, most = lengths.value, x.shape[1]
     if isinstance(values, np.ndarray) and values.size and (values.min() < 0 or (known(most) and values.max() > most)):
-        raise ShapeError(f"lengths of {most} steps at most are given as {values.min()} to {values.max()}")
-    if not begins or not all(type(s) is int or _is_state(s, x) for s in begins):
+        raise ShapeError(with_line(f"lengths of {most} steps at most are given as {values.min()} to {values.max()}"))
+    if not begins or not all(type(s) is int or (s.ndim == 2 and same_extent(s.shape[0], x.shape[0])) for s in begins):
         raise ShapeError(f"states of {x.shape[0]} samples are (samples, units); given {begins}")
     samples = x.shape[0]
     if lanes is None:
@@ -167,11 +168,6 @@ def _checked(x: Any, lengths: Any, begins: Sequence[Any], lanes: int | None) -> 
     if type(lanes) is not int or lanes < 1:
         raise OperatorError(f"lanes= is a number of rows, 1 or more, given {lanes!r}")
     return lanes
-
-
-def _is_state(state: Any, x: Any) -> bool:
-    shape: Any = getattr(state, "shape", ())
-    return len(shape) == 2 and same_extent(shape[0], x.shape[0])
 
 
 def _most(samples: Any, steps: Any, lanes: int) -> Any:

@@ -10,6 +10,7 @@ from nnc_func.facets.dims import known, product
 from nnc_func.graph.composites import COMPOSITES
 from nnc_func.graph.tensors.namespace import Ops
 from nnc_func.nn.initialise import Initialiser, glorot_uniform, zeros
+from nnc_func.nn.inputs import in_tensors
 from nnc_func.nn.modules import Context, Module, module, parameter, static
 
 
@@ -160,49 +161,49 @@ class Sequential(Module):
 
 def relu(x: Any) -> Any:
     """The larger of x and 0."""
-    return x.stack.ops.relu(x)
+    return in_tensors("relu", x).stack.ops.relu(x)
 
 
 def relu6(x: Any) -> Any:
     """x between 0 and 6."""
-    return x.stack.ops.relu6(x)
+    return in_tensors("relu6", x).stack.ops.relu6(x)
 
 
 def gelu(x: Any) -> Any:
     """x times the normal distribution's function of it."""
-    return x.stack.ops.gelu(x)
+    return in_tensors("gelu", x).stack.ops.gelu(x)
 
 
 def gelu_tanh(x: Any) -> Any:
     """`gelu` by the approximation with a hyperbolic tangent."""
-    return x.stack.ops.gelu(x, approximate=True)
+    return in_tensors("gelu_tanh", x).stack.ops.gelu(x, approximate=True)
 
 
 def sigmoid(x: Any) -> Any:
     """``1 / (1 + exp(-x))``."""
-    return x.stack.ops.sigmoid(x)
+    return in_tensors("sigmoid", x).stack.ops.sigmoid(x)
 
 
 def tanh(x: Any) -> Any:
     """The hyperbolic tangent."""
-    return x.stack.ops.tanh(x)
+    return in_tensors("tanh", x).stack.ops.tanh(x)
 
 
 def softplus(x: Any) -> Any:
     """``log(1 + exp(x))``."""
-    return x.stack.ops.softplus(x)
+    return in_tensors("softplus", x).stack.ops.softplus(x)
 
 
 def silu(x: Any) -> Any:
     """``x * sigmoid(x)``."""
-    return x.stack.ops.silu(x)
+    return in_tensors("silu", x).stack.ops.silu(x)
 
 
 def softmax(x: Any) -> Any:
     """Probabilities from scores, along the last axis."""
-    return x.stack.ops.softmax(x, axis=-1)
+    return in_tensors("softmax", x).stack.ops.softmax(x, axis=-1)
 
 
 def log_softmax(x: Any) -> Any:
     """Logarithm of `softmax`."""
-    return x.stack.ops.log_softmax(x, axis=-1)
+    return in_tensors("log_softmax", x).stack.ops.log_softmax(x, axis=-1)

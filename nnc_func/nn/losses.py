@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from nnc_func.errors import OperatorError, ShapeError
+from nnc_func.errors import ShapeError
 from nnc_func.facets.dims import same_extent
+from nnc_func.graph.origin import with_line
 from nnc_func.nn.inputs import in_tensors
 
 
@@ -33,26 +34,26 @@ def softmax_cross_entropy(logits: Any, labels: Any, label_smoothing: float = 0.0
     >>> round(float(softmax_cross_entropy(stack.asarray(np.zeros((2, 4))), stack.asarray([0, 3]))), 4)  # log 4
     1.3863
     """
-    logits, labels = in_tensors("softmax_cross_entropy", (logits, labels))
-    if _dtype_kind(labels) in "iu":
+    logits, labels = _tensors("softmax_cross_entropy", logits, labels)
+    if labels.dtype.kind in "iu":
         _class_numbers(logits, labels)
     return logits.stack.ops.softmax_cross_entropy_loss(logits, labels, label_smoothing=label_smoothing)
 
 
-def _dtype_kind(labels: Any) -> str:
-    if not hasattr(labels, "dtype"):
-        raise OperatorError(f"labels are class numbers or probabilities, a tensor or an array, given {labels!r}")
-    return str(labels.dtype.kind)
+def _tensors(name: str, outputs: Any, targets: Any) -> tuple[Any, Any]:
+    """Both as tensors of one stack."""
+    outputs = in_tensors(name, outputs, targets)
+    return outputs, in_tensors(name, targets, outputs)
 
 
 def _class_numbers(logits: Any, labels: Any) -> None:
     wanted, given = logits.shape[:-1], labels.shape
     if len(wanted) != len(given) or not all(map(same_extent, wanted, given)):
-        raise ShapeError(f"class numbers for logits {logits.shape} have shape {wanted}, given {given}")
+        raise ShapeError(with_line(f"class numbers for logits {logits.shape} have shape {wanted}, given {given}"))
     known, classes = labels.value, logits.shape[-1]
     if isinstance(known, np.ndarray) and known.size and (known.min() < 0 or known.max() >= classes):
         told = f"{known.min()} to {known.max()}"
-        raise ShapeError(f"class numbers of {classes} classes are 0 to {classes - 1}, given {told}")
+        raise ShapeError(with_line(f"class numbers of {classes} classes are 0 to {classes - 1}, given {told}"))
 
 
 def quadratic(outputs: Any, targets: Any) -> Any:
@@ -70,7 +71,7 @@ def quadratic(outputs: Any, targets: Any) -> Any:
     >>> float(quadratic(stack.asarray([1.0, 2.0]), stack.asarray([1.0, 4.0])))
     2.0
     """
-    outputs, targets = in_tensors("quadratic", (outputs, targets))
+    outputs, targets = _tensors("quadratic", outputs, targets)
     return outputs.stack.ops.quadratic_loss(outputs, targets)
 
 
@@ -84,7 +85,7 @@ def sigmoid_binary_cross_entropy(logits: Any, targets: Any) -> Any:
     >>> round(float(sigmoid_binary_cross_entropy(stack.asarray([0.0, 0.0]), stack.asarray([0.0, 1.0]))), 4)  # log 2
     0.6931
     """
-    logits, targets = in_tensors("sigmoid_binary_cross_entropy", (logits, targets))
+    logits, targets = _tensors("sigmoid_binary_cross_entropy", logits, targets)
     return logits.stack.ops.sigmoid_binary_cross_entropy(logits, targets)
 
 
@@ -98,7 +99,7 @@ def smooth_l1(outputs: Any, targets: Any, beta: float = 1.0) -> Any:
     >>> float(smooth_l1(stack.asarray([0.0, 3.0]), stack.asarray([1.0, 0.0])))
     1.5
     """
-    outputs, targets = in_tensors("smooth_l1", (outputs, targets))
+    outputs, targets = _tensors("smooth_l1", outputs, targets)
     return outputs.stack.ops.smooth_l1_loss(outputs, targets, beta=beta)
 
 
@@ -112,7 +113,7 @@ def hinge(outputs: Any, targets: Any) -> Any:
     >>> float(hinge(stack.asarray([0.5, 2.0]), stack.asarray([1.0, -1.0])))
     1.75
     """
-    outputs, targets = in_tensors("hinge", (outputs, targets))
+    outputs, targets = _tensors("hinge", outputs, targets)
     return outputs.stack.ops.hinge_loss(outputs, targets)
 
 
@@ -126,9 +127,9 @@ def accuracy(logits: Any, labels: Any) -> Any:
     >>> float(accuracy(stack.asarray([[0.1, 0.9], [0.8, 0.2]]), stack.asarray([1, 1])))
     0.5
     """
-    logits, labels = in_tensors("accuracy", (logits, labels))
+    logits, labels = _tensors("accuracy", logits, labels)
     ops = logits.stack.ops
-    if _dtype_kind(labels) in "iu":
+    if labels.dtype.kind in "iu":
         _class_numbers(logits, labels)
     else:
         labels = ops.argmax(labels, axis=-1)

@@ -14,6 +14,7 @@ import numpy as np
 from nnc_func.engine.effects import numbers_of_times
 from nnc_func.errors import OperatorError, ShapeError
 from nnc_func.facets.dtypes import kind_of
+from nnc_func.graph.tensors.tensor import Tensor
 from nnc_func.nn.abstract import Abstract
 from nnc_func.nn.inputs import from_shapes, in_tensors, stack_of
 from nnc_func.tree import flatten, mapped
@@ -97,7 +98,7 @@ class Module:
         OperatorError
             Its parameters have not been made, nothing is a tensor, or the context is none.
         """
-        if not hasattr(x, "stack"):
+        if not isinstance(x, Tensor):
             x = in_tensors(self, x, self)
         if context is not None and not isinstance(context, Context):
             raise OperatorError(f"{self!r} is applied in a context, nn.Context(training=True) say, given {context!r}")
@@ -224,7 +225,7 @@ class Context:
         """
         if self.key is None:
             raise OperatorError(f"{who!r} draws random numbers in training: give it a key, Context(True, key)")
-        if not hasattr(self.key, "stack"):
+        if not isinstance(self.key, Tensor):
             raise OperatorError(f"{who!r} draws from a key that is a tensor, given {self.key!r}: stack.key(seed)")
         self._draws += 1
         stack = self.key.stack
@@ -293,7 +294,7 @@ def apply(model: M, x: Any, key: Any = None) -> tuple[Any, M]:
     (array([0.], dtype=float32), array([1.], dtype=float32))
     """
     own, x = copied(model), in_tensors(model, x, model)
-    if key is not None and not hasattr(key, "stack"):
+    if key is not None and not isinstance(key, Tensor):
         key = stack_of(x).asarray(key_of(key))
     context = Context(True, key)
     return own(x, context), context.updated(own)

@@ -50,10 +50,9 @@ class BatchNorm(Module):
             axes = tuple(i for i in range(x.ndim) if i != self.axis % x.ndim)
             mean, variance = ops.moments(x, axis=axes)
             keep = self.momentum
+            after = {"mean": (self.mean, mean), "variance": (self.variance, variance)}
             context.becomes(
-                self,
-                mean=self.mean * keep + mean * (1 - keep),
-                variance=self.variance * keep + variance * (1 - keep),
+                self, **{n: old * keep + new.astype(old.dtype) * (1 - keep) for n, (old, new) in after.items()}
             )
         return ops.batch_norm(x, mean, variance, self.scale, self.offset, axis=self.axis, epsilon=self.epsilon)
 

@@ -6,8 +6,10 @@ from typing import Any, ClassVar
 
 from nnc_func.errors import OperatorError, ShapeError
 from nnc_func.facets.dims import known
+from nnc_func.graph.origin import with_line
+from nnc_func.graph.tensors.tensor import Tensor
 from nnc_func.nn.initialise import Initialiser, Normal, fold_in, glorot_uniform, zeros
-from nnc_func.nn.inputs import in_tensors
+from nnc_func.nn.inputs import ARRAYS, in_tensors
 from nnc_func.nn.lanes import over_lengths
 from nnc_func.nn.layers import channels_of
 from nnc_func.nn.modules import Context, Module, module, parameter, static
@@ -72,6 +74,8 @@ class Positions(Module):
 
     def forward(self, x: Any, context: Context | None = None) -> Any:
         """The sum."""
+        if x.ndim < 2:
+            raise ShapeError(with_line(f"{self!r} wants sequences (…, positions, features), given shape {x.shape}"))
         length = x.shape[-2]
         if known(length) and length > self.count:
             raise ShapeError(f"{self!r} has vectors of {self.count} positions, given sequences {x.shape}")
@@ -129,7 +133,8 @@ class MultiHeadAttention(Module):
 
     def attend(self, x: Any, source: Any, mask: Any = None, context: Context | None = None) -> Any:
         """Positions of `x` attend to those of `source`; the mask broadcasts against (…, heads, positions, source's)."""
-        x, source = in_tensors(self, (x, source), self)
+        x = in_tensors(self, x, source, self)
+        source = in_tensors(self, source, x)
         ops = x.stack.ops
         widths = [w.shape[1] for w in (self.query, self.key, self.value, self.output)]
         biases = [None] * 4 if self.bias is None else ops.split(self.bias, sections=tuple(widths))
@@ -206,6 +211,7 @@ class RNN(Module):
 
     def forward(self, x: Any, context: Context | None = None, lengths: Any = None, lanes: int | None = None) -> Any:
         """The states of all steps, or the last."""
+        x = self._sequences(x)
         if lengths is None:
             zero = x.stack.ops.full(shape=(x.shape[0], self.hidden), value=0, dtype=x.dtype)
             every, last, *_ = self.run(x, *(zero,) * self.states)
@@ -215,8 +221,9 @@ class RNN(Module):
 
     def run(self, x: Any, *states: Any, lengths: Any = None, lanes: int | None = None) -> Any:
         """All results of the operator, from these states: those of all steps, then each last one."""
-        x = in_tensors(self, x, self)
-        if len(states) != self.states or any(each is None for each in states):
+        x = self._sequences(x)
+        numbers = () if lengths is None else (int,)  # of units, which stand for zeros
+        if len(states) != self.states or not all(isinstance(each, (*ARRAYS, Tensor, *numbers)) for each in states):
             raise OperatorError(f"{self!r} runs from {self.states} states (samples, {self.hidden}), given {states!r}")
         ops, weights = x.stack.ops, (self.weight, self.recurrent, *self.biases())
         if lengths is None:
@@ -229,6 +236,12 @@ class RNN(Module):
 
         every, last = over_lengths(step, x, lengths, states, lanes)
         return (every, *last)
+
+    def _sequences(self, x: Any) -> Any:
+        x = in_tensors(self, x, self)
+        if x.ndim != 3:
+            raise ShapeError(with_line(f"{self!r} wants sequences (samples, steps, inputs), given shape {x.shape}"))
+        return x
 
     def biases(self) -> tuple[Any, ...]:
         """Those of the operator."""

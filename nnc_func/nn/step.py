@@ -213,7 +213,7 @@ class Step:
 
         Of a model with several inputs `x` is a tuple or a dict of arrays; so may the targets be.
         """
-        x, y = in_arrays(x), in_arrays(y)
+        x, y = in_arrays((x, y), self._dtype)
         inputs = [*flatten((x, y))[0], np.array(self.iteration, np.int64), np.array(rate, self._dtype)]
         program = self.program(x, y)
         if _is_stack(self.stack.device):
@@ -312,7 +312,7 @@ class ImmediateStep(Step):
     def __call__(self, x: Any, y: Any, rate: Any) -> tuple[Any, dict[str, Any]]:
         """Do a step; the loss and the metrics before it."""
         stack = self.stack
-        inputs = (in_arrays(x), in_arrays(y), np.array(self.iteration, np.int64), np.array(rate, self._dtype))
+        inputs = (*in_arrays((x, y), self._dtype), np.array(self.iteration, np.int64), np.array(rate, self._dtype))
         bring = partial(_shown, stack) if _is_stack(stack) else stack.asarray
         x, y, iteration, rate = mapped(bring, inputs)
         value, found, after = self._advanced([*self.variables, iteration], x, y, rate)

@@ -12,6 +12,8 @@ from attrs import frozen
 
 from nnc_func.errors import OperatorError
 from nnc_func.facets.dtypes import FLOAT32, is_bfloat16
+from nnc_func.graph.origin import with_line
+from nnc_func.graph.tensors.tensor import Tensor
 from nnc_func.nn.inputs import in_tensors
 from nnc_func.tree import flatten
 
@@ -45,20 +47,26 @@ class Update:
         Raises
         ------
         OperatorError
-            Trees of different structure, slots of another update, or no tensor among them.
+            Trees of different structure, slots of another update, a rate that is no number, or no tensor among them.
         """
-        gradients, parameters = in_tensors(self, (gradients, parameters))
         leaves, structure = flatten(parameters)
         found, its = flatten(gradients)
         names = self._names()
         is_flat = isinstance(gradients, (tuple, list)) and len(gradients) == len(found) == len(leaves)
-        if (its != structure and not is_flat) or set(slots) != set(names):
+        has_slots = isinstance(slots, dict) and set(slots) == {*names}
+        columns = [flatten(slots[name])[0] for name in names] if has_slots else []
+        fits = has_slots and all(len(column) == len(leaves) for column in columns)
+        if (its != structure and not is_flat) or not fits:
             raise OperatorError(
                 f"{self!r} wants gradients like the parameters, or one for each, and the slots {names}, made by "
                 f"init(parameters); given {len(found)} gradients for {len(leaves)} parameters, nested as {its!r} and "
-                f"{structure!r}, and the slots {tuple(slots)}"
+                f"{structure!r}, and the slots {slots if not isinstance(slots, dict) else tuple(slots)}"
             )
-        columns = [flatten(slots[name])[0] for name in names]
+        for what, number in (("rate", rate), ("step", step)):
+            if not isinstance(number, (int, float, np.number)) and getattr(number, "shape", None) != ():
+                raise OperatorError(with_line(f"{self!r} takes a {what} that is one number, given {number!r}"))
+        if not all(isinstance(each, Tensor) for each in (*found, *leaves)):
+            found, leaves = ([in_tensors(self, x, found, leaves) for x in each] for each in (found, leaves))
         rows = []
         for i, (g, p) in enumerate(zip(found, leaves, strict=True)):
             own, wanted = p.dtype, _computed_in(p)

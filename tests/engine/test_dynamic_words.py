@@ -143,6 +143,15 @@ def test_what_another_stack_has_recorded_is_no_constant_here() -> None:
 def test_what_is_wrong_with_gradients_names_the_line() -> None:
     stack = nnc.dynamic()
     x = stack.variable("x", np.ones(2))
-    for wrong in ([np.ones(3)], [1.0, 2.0], [None, None]):
+    endless: list[Any] = []
+    endless.append(endless)
+    lazy = nnc.lazy().asarray(np.ones(2)) * 2
+    for ys, xs, cotangents in (
+        ([x * x], [x], [np.ones(3)]), ([x * x], [x], [1.0, 2.0]), ([x * x], [x], [None, None]), ([x * x], [x], ["abc"]),
+        ([x * x], [x], [endless]), ([x * x], [x], [lazy]), ([lazy], [x], None), (x * x, [x], None), (list, [x], None),
+        ("y", [x], None), ([x * x], 3, None),
+    ):  # fmt: skip
         with pytest.raises(NncError, match=r"\(at test_dynamic_words.py:\d+ in test_what_is_wrong"):
-            stack.gradients([x * x], [x], wrong)
+            stack.gradients(ys, xs, cotangents)  # type: ignore[arg-type]
+    with pytest.raises(NncError, match=r"gradients of values.*\(at test_dynamic_words.py:\d+ in test_what_is_wrong"):
+        nnc.eager().gradients([x], [x])

@@ -93,9 +93,14 @@ def lgamma(x: Tensor, /) -> Tensor:
     """The logarithm of the magnitude of the gamma function; infinite at zero and at the negative integers."""
 
 
+MOST = 160  # orders; the factorials of higher ones leave float64
+
+
 def _order(x: dtypes.DType, *, order: int) -> dtypes.DType:
     if order < 0:
         raise OperatorError(f"polygamma has orders from zero on, given order={order}; below zero there is lgamma")
+    if order > MOST:
+        raise OperatorError(f"polygamma has orders to {MOST}, given order={order}: values beyond leave float64")
     return real_floating(x)
 
 

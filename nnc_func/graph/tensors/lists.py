@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import repeat
 from typing import Any
 
 import numpy as np
 
 from nnc_func.device.shared.host import numbers
+from nnc_func.facets.dims import DEEPEST
 from nnc_func.facets.dtypes import weak
 from nnc_func.graph.operator import SCALARS
 from nnc_func.graph.ops import CATALOGUE
@@ -17,8 +19,8 @@ from nnc_func.op import Op
 ROWS = (list, tuple)
 
 
-def have_tensors(rows: Any) -> bool:
-    """Whether tensors are among the elements of a list, of lists in it, and so on.
+def have_tensors(rows: Any, depth: int = 0) -> bool:
+    """Whether tensors are among the elements of a list, of lists in it, and so on: of `DEEPEST` within another.
 
     Examples
     --------
@@ -30,7 +32,9 @@ def have_tensors(rows: Any) -> bool:
     if type(rows) not in ROWS:
         return False
     kinds = {*map(type, rows)}
-    return Tensor in kinds or (not kinds.isdisjoint(ROWS) and any(map(have_tensors, rows)))
+    if Tensor in kinds or depth >= DEEPEST or kinds.isdisjoint(ROWS):
+        return Tensor in kinds
+    return any(map(have_tensors, rows, repeat(depth + 1)))
 
 
 def converted(stack: Any, value: Any, dtype: Any = None) -> Tensor | None:

@@ -443,7 +443,7 @@ def listed(tensors: Any, what: str) -> Any:
     """
     if isinstance(tensors, Tensor):
         raise GraphError(f"{what} are a list of tensors, given one, {tensors!r}: put it into brackets")
-    if isinstance(tensors, (str, bytes)) or not hasattr(tensors, "__iter__"):
+    if isinstance(tensors, (str, bytes, type)) or not hasattr(tensors, "__iter__"):
         raise GraphError(f"{what} are a list of tensors, given {tensors!r}")
     return tensors if isinstance(tensors, (tuple, list)) else [*tensors]
 
