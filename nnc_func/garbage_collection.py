@@ -9,12 +9,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from itertools import takewhile
 from operator import call
 from threading import get_ident
 from typing import Any, ClassVar
 from weakref import ref
 
-NEVER = (1 << 31) - 1  # collections of the middle generation before a full one
+NEVER = (1 << 31) - 19  # collections of the middle generation before a full one
 _numbers = itertools.count()
 
 
@@ -32,7 +33,7 @@ class _PutOff(ABC):
         By the same numbers, how it was when that put it off: nothing where another one had, or a user has.
     """
 
-    __slots__ = ("__weakref__", "_number")
+    __slots__ = ("__weakref__", "_lock", "_number")
     within: ClassVar[dict[int, tuple[int, ref[Any]]]]
     notes: ClassVar[dict[int, Any]]
 
@@ -51,19 +52,26 @@ class _PutOff(ABC):
     def restoring(usual: Any) -> Callable[[], Any] | None:
         """What restores it, a function that is not of Python and gives nothing; None where others have set it."""
 
-    def __init__(self) -> None:
-        self._number = next(_numbers)
+    def __init__(self, lock: Any = None) -> None:
+        self._number, self._lock = next(_numbers), lock
 
     def __enter__(self) -> None:
         try:
-            self.within[self._number] = get_ident(), ref(self)
-            usual = self.usual()
-            if usual is not None:
-                self.notes[self._number] = usual
-                self.put_off(usual)
+            self._begin()
+            while self._lock is not None and not _is_free(self._lock):
+                self._leave()
+                all(map(call, (self._lock.acquire, self._lock.release)))  # wait until it is free
+                self._begin()
         except BaseException:  # an interrupt
             self._leave()
             raise
+
+    def _begin(self) -> None:
+        self.within[self._number] = get_ident(), ref(self)
+        usual = self.usual()
+        if usual is not None:
+            self.notes[self._number] = usual
+            self.put_off(usual)
 
     def __exit__(self, *error: object) -> None:
         self._leave()
@@ -102,11 +110,22 @@ class _PutOff(ABC):
         cls._settle()
 
 
+def _is_free(lock: Any) -> bool:
+    """Whether a lock could be had; it was, and was given back in the same step."""
+    return bool([*takewhile(bool, map(call, (partial(lock.acquire, False), lock.release)))])
+
+
 class uncollected(_PutOff):  # noqa: N801 - it reads as what it says of a block
     """No search for cycles meanwhile: it would walk over all that was made again and again, and find nothing.
 
     What it finds switched off stays so; what several threads switch off, the last one switches on. It goes before a
     lock, in one statement with it: finalisers of the user's, which may wait for another thread, do not come in then.
+
+    Parameters
+    ----------
+    lock
+        The lock behind it, if that may be taken for long: while another thread has it the collector stays on here.
+        Otherwise threads that take turns at it would leave it off for as long as they do.
 
     Examples
     --------
@@ -141,8 +160,8 @@ class uncollected(_PutOff):  # noqa: N801 - it reads as what it says of a block
 class no_full_collections(_PutOff):  # noqa: N801 - it reads as what it says of a block
     """Young objects are searched for cycles meanwhile, as ever, and old ones are not: of a trace, nearly all stay.
 
-    Once the last that puts them off has ended, in any thread, thresholds are as they were; but for what others have
-    set meanwhile, which stays.
+    Once the last that puts them off has ended, in any thread, the threshold of full ones is as it was, unless others
+    have set it meanwhile.
 
     Examples
     --------
@@ -158,12 +177,16 @@ class no_full_collections(_PutOff):  # noqa: N801 - it reads as what it says of 
     __slots__ = ()
     within: ClassVar[dict[int, tuple[int, ref[Any]]]] = {}
     notes: ClassVar[dict[int, Any]] = {}
+    full: ClassVar[int] = gc.get_threshold()[2]  # the last threshold of theirs that was met
 
     @staticmethod
     def usual() -> Any:
-        """Thresholds."""
+        """Thresholds. Who read them meanwhile may have set them again since: then the last one that was met counts."""
         found = gc.get_threshold()
-        return None if found[2] == NEVER else found
+        if found[2] != NEVER:
+            no_full_collections.full = found[2]
+            return found
+        return None if no_full_collections.notes else (found[0], found[1], no_full_collections.full)
 
     @staticmethod
     def put_off(usual: Any) -> None:
@@ -172,9 +195,9 @@ class no_full_collections(_PutOff):  # noqa: N801 - it reads as what it says of 
 
     @staticmethod
     def restoring(usual: Any) -> Callable[[], Any] | None:
-        """What sets thresholds."""
-        is_ours = gc.get_threshold() == (usual[0], usual[1], NEVER)
-        return partial(gc.set_threshold, *usual) if is_ours else None
+        """What sets the threshold of full ones, beside what the others are by now."""
+        now = gc.get_threshold()
+        return partial(gc.set_threshold, now[0], now[1], usual[2]) if now[2] == NEVER else None
 
 
 @contextmanager

@@ -1,14 +1,17 @@
-"""Locks that are free in a process that is forked, and a cached property that has none."""
+"""Locks that are free in a process that is forked, imports too; and a cached property that has no lock."""
 
 from __future__ import annotations
 
 import functools
+import importlib
 import os
 import sys
-from threading import RLock
+import time
+from threading import RLock, get_ident
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
+LONGEST = 1.0  # seconds that a fork waits for imports of other threads
 _locks: WeakSet[Any] = WeakSet()
 
 
@@ -35,8 +38,25 @@ def _forked() -> None:
             each._at_fork_reinit()
 
 
+def _before_fork() -> None:
+    """Wait until no other thread is amid an import, a second at most: modules of the library are imported late.
+
+    In the process that is forked an import of the same module would wait for that thread, which is not there.
+    """
+    until = time.monotonic() + LONGEST
+    while _are_importing() and time.monotonic() < until:
+        time.sleep(1e-3)
+
+
+def _are_importing() -> bool:
+    """Whether another thread has the lock of a module, of those that Python keeps (`importlib._bootstrap`)."""
+    mine, known = get_ident(), getattr(getattr(importlib, "_bootstrap", None), "_module_locks", {})
+    owners = [getattr(each(), "owner", None) for each in list(known.values())]
+    return any(owner not in (None, mine) for owner in owners)
+
+
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forked)
+    os.register_at_fork(before=_before_fork, after_in_child=_forked)
 
 if TYPE_CHECKING or sys.version_info >= (3, 12):
     from functools import cached_property

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import sys
 import threading
+import time
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -16,7 +17,7 @@ from typing import Any
 import pytest
 
 import nnc_func as nnc
-from nnc_func.garbage_collection import no_full_collections, uncollected
+from nnc_func.garbage_collection import NEVER, no_full_collections, uncollected
 from nnc_func.graph.origin import attributing, describe, origin
 from nnc_func.graph.pauses import paused
 from nnc_func.override import Override
@@ -150,6 +151,60 @@ def test_threads_that_begin_and_end_at_the_same_time_leave_the_collector_on() ->
     assert gc.get_threshold() == usual
     assert not any((uncollected.within, uncollected.notes, no_full_collections.within, no_full_collections.notes))
     assert not on
+
+
+def test_thresholds_that_others_set_meanwhile() -> None:
+    usual = gc.get_threshold()
+    try:
+        with no_full_collections():
+            gc.set_threshold(5000)  # the others stay
+        assert gc.get_threshold() == (5000, *usual[1:])
+        with no_full_collections():
+            gc.set_threshold(600, 7, 8)
+        assert gc.get_threshold() == (600, 7, 8)
+        with no_full_collections():
+            met = gc.get_threshold()
+        gc.set_threshold(*met)  # by somebody who had something else meanwhile
+        with no_full_collections():
+            assert gc.get_threshold()[2] == NEVER
+        assert gc.get_threshold() == (600, 7, 8)
+    finally:
+        gc.set_threshold(*usual)
+
+
+def test_threads_that_take_turns_at_a_lock_leave_the_collector_time() -> None:
+    """Who waits for it has the collector on: else it would be off as long as anybody waits."""
+    lock, stop, alive, most, made = threading.RLock(), threading.Event(), [0], [0], [0]
+
+    class Garbage:
+        def __init__(self) -> None:
+            self.me = self
+            alive[0] += 1
+            made[0] += 1
+            most[0] = max(most[0], alive[0])
+
+        def __del__(self) -> None:
+            alive[0] -= 1
+
+    def works() -> None:
+        while not stop.is_set():
+            with uncollected(lock), lock:
+                for _ in range(300):
+                    Garbage()
+            for _ in range(300):
+                Garbage()
+
+    threads = [threading.Thread(target=works) for _ in range(4)]
+    for each in threads:
+        each.start()
+    time.sleep(1)
+    stop.set()
+    for each in threads:
+        each.join()
+    gc.collect()
+    assert alive[0] == 0
+    assert most[0] < made[0] / 4
+    assert gc.isenabled()
 
 
 def test_lines_that_code_is_built_for_are_as_they_were() -> None:

@@ -103,7 +103,7 @@ class Eager(Layer, Generic[A]):
 
     def compile(self, graph: ComputationGraph, donated: Sequence[int] = ()) -> Interpreted | InterpretedBindings:
         """The graph as a program that interprets its nodes as they are: no rewriting, no plan. The oracle."""
-        with uncollected(), self.symbol.table.walking:
+        with uncollected(self.symbol.table.walking), self.symbol.table.walking:
             return interpreted(graph, graph, self.device, self.check_numerics)
 
     def incremental(self, graph: ComputationGraph, retain: Any, lift: Any) -> Any:

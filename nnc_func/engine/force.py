@@ -44,7 +44,7 @@ def forced(engine: Any, values: Sequence[Value]) -> list[Any]:
 
 def _computed(engine: Any, values: Sequence[Value], pending: list[Value]) -> tuple[dict[Node, Any], list[Node]]:
     """The arrays of what depends on variables, and the values of variables that were read; the rest is settled."""
-    with uncollected(), engine.symbol.table.walking:
+    with uncollected(engine.symbol.table.walking), engine.symbol.table.walking:
         nodes = refuse_unbound(pending)
         asked = {v.node for v in pending}
         changing = _changing(nodes)
@@ -60,7 +60,7 @@ def _computed(engine: Any, values: Sequence[Value], pending: list[Value]) -> tup
             return passing, []
         program, arrays = _prepared(engine, nodes, wanted, passing)
     found = iter(program.run(arrays))  # other threads may build, compile and run meanwhile
-    with uncollected(), engine.symbol.table.walking:
+    with uncollected(engine.symbol.table.walking), engine.symbol.table.walking:
         passing |= _settled(engine, wanted, changing, found)
         return passing, now
 

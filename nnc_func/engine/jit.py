@@ -214,7 +214,7 @@ class Jitted:
 
     def _prefer(self, known: Known) -> None:
         """Try that signature first from now on."""
-        with uncollected(), self._lock:
+        with uncollected(self._lock), self._lock:
             if self.programs.get(known.key) is known:
                 self._quick = (known, *[each for each in self._quick if each is not known][: QUICK - 1])
 
@@ -308,7 +308,7 @@ class Jitted:
         with no_full_collections():
             found = self.stack.recorded_program(f, avals, moving, str(self.name))
         if found is not None:
-            with uncollected(), self._lock:
+            with uncollected(self._lock), self._lock:
                 self.traces += 1
         return found
 
@@ -324,7 +324,7 @@ class Jitted:
 
     def _remembered(self, key: Any, found: Any = None) -> Any:
         """What is known for that signature; what was found for it, unless another thread was first."""
-        with uncollected(), self._lock:
+        with uncollected(self._lock), self._lock:
             known = self.programs.get(key)
             if known is None and found is not None:
                 if len(self.programs) >= KEPT:
@@ -384,7 +384,7 @@ class Jitted:
         """
         known, tensors = self._wanted(self._met(args, keywords))
         tuning = known.program.autotune(*tensors, budget=budget, workspace=workspace)
-        with uncollected(), self._lock:
+        with uncollected(self._lock), self._lock:
             self.programs[known.key] = Known(known.key, tuning.program, known.structure)
             self._quick = tuple([each for each in self._quick if each is not known])
         return tuning
@@ -453,7 +453,7 @@ class Jitted:
         count, last = len(carriers), len(carriers) + len(told)
         carriers += [*told, *given_later]
         carriers, effects = self._of_values(carriers, effects)
-        with uncollected(), self._lock:
+        with uncollected(self._lock), self._lock:
             self.traces += 1
         if late.extents or late.loops:
             from nnc_func.engine.growing.regions import Between, Regions  # few functions have such extents
@@ -534,7 +534,7 @@ class Jitted:
         return turned[: len(carriers)], turned[len(carriers) :]
 
     def _notice(self) -> None:
-        with uncollected(), self._lock:
+        with uncollected(self._lock), self._lock:
             due = self.traces >= NOTICE and not self._noticed
             self._noticed |= due
         if due:

@@ -136,7 +136,7 @@ class Lazy(Layer, Generic[A]):
         A graph with unknown extents is optimised once and planned once for each distinct binding, at the call.
         Inputs that are `donated`, by position, may be written over.
         """
-        with uncollected(), self.symbol.table.walking:
+        with uncollected(self.symbol.table.walking), self.symbol.table.walking:
             start = time.perf_counter()
             optimised, report = self.graph.optimised(graph)
             between = time.perf_counter()
@@ -160,7 +160,7 @@ class Lazy(Layer, Generic[A]):
         donated: Sequence[int] = (),
     ) -> Any:
         """A graph that is optimised already, planned and bound, to run in these arenas or in its own."""
-        with uncollected(), self.symbol.table.walking:
+        with uncollected(self.symbol.table.walking), self.symbol.table.walking:
             return self._program(graph, source, report, seconds, arenas, donated)
 
     def _program(
@@ -275,7 +275,7 @@ class Lazy(Layer, Generic[A]):
         >>> len(problem), simulated_peak(problem, range(len(problem))), lower_bound(problem)
         (10, 101312, 101312)
         """
-        with uncollected(), self.symbol.table.walking:
+        with uncollected(self.symbol.table.walking), self.symbol.table.walking:
             optimised, _ = self.graph.optimised(graph)
             found = arranged(self.request(relaid(optimised, self.kernels))).ordering
             if found is None:
@@ -297,7 +297,7 @@ class Lazy(Layer, Generic[A]):
         """
         from nnc_func.engine.planning.joint_plan import joint_problem_of
 
-        with uncollected(), self.symbol.table.walking:
+        with uncollected(self.symbol.table.walking), self.symbol.table.walking:
             optimised, _ = self.graph.optimised(graph)
             return joint_problem_of(self.request(relaid(optimised, self.kernels)), work)
 

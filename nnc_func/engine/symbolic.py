@@ -103,7 +103,7 @@ class Bindings(Session):
             Some extent is not told, or an equality that was assumed does not hold.
         """
         binding = every(self.graph, dims)
-        with uncollected(), self._planning:
+        with uncollected(self._planning), self._planning:
             found = self.programs.get(binding)
             if found is None:
                 graph = self.graph.specialised(dims)
@@ -205,6 +205,6 @@ class SymbolicProgram(Bindings):
 
 def rewritten(engine: Any, graph: ComputationGraph) -> ComputationGraph:
     """The graph of a binding, optimised for its extents."""
-    with uncollected(), engine.symbol.table.walking:
+    with uncollected(engine.symbol.table.walking), engine.symbol.table.walking:
         found, _ = engine.graph.optimised(graph)
     return found  # type: ignore[no-any-return]

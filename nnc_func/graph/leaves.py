@@ -277,7 +277,7 @@ class Variable:
 def _is_wanted(reader: Node) -> bool:
     """Whether a user holds something that depends on a variable's value, and on no input."""
     table = reader.table
-    with uncollected(), table.walking:
+    with uncollected(table.walking), table.walking:
         living = [node for each in [*table.nodes.values()] if (node := each()) is not None]
         asked = {node for node in (reader, *living) if any(r.is_held for r in node.results)}
         depends: dict[Node, bool] = {}

@@ -314,7 +314,7 @@ class InternTable:
 
     def settle(self, node: Node, op: Op, data: Any) -> None:
         """Make a computed node a leaf that holds its value, so that it may forget its operands."""
-        with uncollected(), self.walking:
+        with uncollected(self.walking), self.walking:
             self.nodes.pop((node.op, node.op.key(node.items), *map(id, node.args)), None)
             node.data, node.op, node.args, node.items, node.origin = data, op, (), (), ()
 

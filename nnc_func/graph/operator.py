@@ -145,7 +145,7 @@ class Operator(Layer, Generic[A]):
         `values` names a list, one for each.
         """
         done: dict[Node, Any] = {}
-        with uncollected(), self.symbol.table.walking:
+        with uncollected(self.symbol.table.walking), self.symbol.table.walking:
             for node in topological(roots):
                 if node in values:
                     done[node] = values[node]

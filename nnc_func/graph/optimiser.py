@@ -112,7 +112,7 @@ class Optimiser(Layer, Generic[A]):
         for root in roots:
             if not isinstance(root, Value) or root.table is not interned:
                 raise GraphError(f"{root!r} is no node of this stack; move its graph here with graph.to(stack)")
-        with uncollected(), interned.walking:
+        with uncollected(interned.walking), interned.walking:
             return rewritten(tables, roots, nodes, trace, measure)
 
     @property

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import gc
+import importlib
 import os
 import signal
 import subprocess
 import sys
 import threading
+import time
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -257,4 +260,24 @@ def test_a_process_that_was_forked_beside_a_thread_that_replays_is_not_waiting_f
     signal.alarm(0)
     assert within(20, lambda: os.waitpid(child, 0)[1]) == 0
     ended.set()
+    thread.join()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_fork_waits_until_no_other_thread_is_amid_an_import(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process that is forked would wait for that thread's lock of the module."""
+    (tmp_path / "slowly_imported.py").write_text("import time\ntime.sleep(0.3)\n", encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    thread = threading.Thread(target=importlib.import_module, args=("slowly_imported",))
+    thread.start()
+    time.sleep(0.05)
+    signal.alarm(30)
+    child = os.fork()
+    if child == 0:
+        signal.alarm(10)
+        importlib.import_module("slowly_imported")
+        os._exit(0)
+    signal.alarm(0)
+    assert within(20, lambda: os.waitpid(child, 0)[1]) == 0
     thread.join()

@@ -88,7 +88,7 @@ class GrowingGraph:
     def _live(self, dims: Mapping[str, int], rooms: Mapping[int, Room]) -> Live:
         """The last plan, or a larger one, linked to memory."""
         wanted = {s: n for s, n in dims.items() if s in self._symbols}
-        with uncollected(), self._planning, self.engine.symbol.table.walking:
+        with uncollected(self._planning), self._planning, self.engine.symbol.table.walking:
             if self.capacity is None or not self.capacity.suffices(dims):
                 known = {} if self.capacity is None else self.capacity.extents
                 extents = {s: max(known.get(s, 0), doubled(n + n // SPARE)) for s, n in wanted.items()}

@@ -120,7 +120,7 @@ class Regions:
         self._told = {value: symbol for symbol, value in told.items()}
         self._late = {*told, *(symbol for each in loops for symbol in each.extents)}
         self._after: dict[Region | None, list[Between]] = {}  # of each region, and before the first one
-        with uncollected(), engine.symbol.table.walking:
+        with uncollected(engine.symbol.table.walking), engine.symbol.table.walking:
             given = [value for each in loops for value in each.given]
             self.regions = self._cut(topological([*outputs, *told.values(), *given]))
         self._free: list[list[Any]] = []  # what runs regions, where no call does
@@ -153,14 +153,14 @@ class Regions:
         ShapeError
             Extents that meet are not equal.
         """
-        with uncollected(), self._lock:
+        with uncollected(self._lock), self._lock:
             runs = self._free.pop() if self._free else [
                 r.program.times() if isinstance(r.program, GrowingGraph) else None for r in self.regions
             ]  # fmt: skip
         try:
             return self._run(runs, inputs)
         finally:
-            with uncollected(), self._lock:
+            with uncollected(self._lock), self._lock:
                 self._free.append(runs)
 
     def _run(self, runs: Sequence[Any], inputs: Sequence[Any]) -> list[Any]:

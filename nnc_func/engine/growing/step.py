@@ -52,7 +52,7 @@ def steps_of(
     found = known.get(key)
     if found is None:
         made = Recorded if recorded else Planned if plans(engine) else Interpreted
-        with uncollected(), engine.symbol.table.walking:
+        with uncollected(engine.symbol.table.walking), engine.symbol.table.walking:
             found = known[key] = made(engine, body, avals, appends)
         if len(known) > REMEMBERED:
             known.popitem(last=False)

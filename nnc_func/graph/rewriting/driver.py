@@ -108,7 +108,7 @@ class Table:
         found = self._rooted.get(op)
         if found is not None:
             return found
-        with uncollected(), self._lock:
+        with uncollected(self._lock), self._lock:
             found = self._rooted.get(op)
             if found is None:
                 found = self.index.rooted(op)
