@@ -50,10 +50,12 @@ class BatchNorm(Module):
             axes = tuple(i for i in range(x.ndim) if i != self.axis % x.ndim)
             mean, variance = ops.moments(x, axis=axes)
             keep = self.momentum
-            after = {"mean": (self.mean, mean), "variance": (self.variance, variance)}
-            context.becomes(
-                self, **{n: old * keep + new.astype(old.dtype) * (1 - keep) for n, (old, new) in after.items()}
-            )
+
+            def after(running: Any, batch: Any) -> Any:
+                batch = batch if batch.dtype == running.dtype else batch.astype(running.dtype)
+                return running * keep + batch * (1 - keep)
+
+            context.becomes(self, mean=after(self.mean, mean), variance=after(self.variance, variance))
         return ops.batch_norm(x, mean, variance, self.scale, self.offset, axis=self.axis, epsilon=self.epsilon)
 
 
