@@ -1,4 +1,4 @@
-"""Locks that are free in a process that is forked, imports too; and a cached property that has no lock."""
+"""Locks that are free in a process that is forked, forks that wait for imports, a cached property without a lock."""
 
 from __future__ import annotations
 

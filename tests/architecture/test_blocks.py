@@ -6,9 +6,10 @@ import dis
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from types import CodeType
 
 import pytest
+
+from nnc_func.control_flow.conversion.source import codes_within
 
 ROOT = Path(__file__).parents[2]
 
@@ -21,20 +22,13 @@ def first(lock, values):
 """
 
 
-def code_objects(code: CodeType) -> Iterator[CodeType]:
-    yield code
-    for each in code.co_consts:
-        if isinstance(each, CodeType):
-            yield from code_objects(each)
-
-
 def uncovered(text: str, file: str = "") -> Iterator[str]:
     """Where a loop goes back within a block, by a jump at which an exception does not leave the block.
 
     From Python 3.12 on the compiler makes such jumps of a condition at the end of a loop, and 3.13 calls handlers of
     signals there.
     """
-    for code in code_objects(compile(text, file, "exec")):
+    for code in codes_within(compile(text, file, "exec")):
         entries = dis._parse_exception_table(code)  # type: ignore[attr-defined]
         if not entries:
             continue
