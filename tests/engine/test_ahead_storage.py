@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -111,15 +112,18 @@ def test_what_fails_is_not_tried_again(once: bool) -> None:
     try:
         with np.errstate(all="call"):
             ys = [stack.ops.sqrt(x) for _ in range(3)]
-            for n, y in enumerate(ys):
-                if once and n:
+            failures = []
+            for y in ys:
+                try:
                     y.numpy()
-                else:
-                    with pytest.raises(RunError, match=r"sqrt.*as it was asked to.*test_ahead_storage"):
-                        y.numpy()
+                except RunError as error:
+                    failures.append("\n".join([str(error), *getattr(error, "__notes__", ())]))
     finally:
         np.seterrcall(before)
-    assert len(calls) == 3
+    # whoever looks may have begun with the first while the worker is at the second: either is the one that fails
+    assert (len(calls), len(failures)) == (3, 1 if once else 3)
+    for each in failures:
+        assert re.search(r"sqrt.*as it was asked to.*test_ahead_storage", each, re.DOTALL)
 
 
 FORKED = """

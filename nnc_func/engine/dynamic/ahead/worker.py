@@ -3,8 +3,8 @@
 There is one because kernels that go side by side share the cores and the memory's bandwidth anyhow, and because
 handing a value from one thread to another takes longer than a small operator: what is formed is computed in the order
 in which it was formed, whoever formed it. Nobody depends on the worker: who wants a value that it has not begun with
-computes that himself, or has a thread do it. So it may be gone, as in a process that was forked, or when the
-interpreter ends.
+computes that himself, or has a thread do it, and the worker meanwhile goes on with what was formed next. So it may be
+gone, as in a process that was forked, or when the interpreter ends.
 """
 
 from __future__ import annotations
