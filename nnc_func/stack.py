@@ -296,7 +296,8 @@ class Stack(Derivatives):
     def carrier(self, arg: Any) -> Any:
         """What flows through the layers, of a tensor or anything else."""
         if type(arg) is not Tensor:
-            return arg if type(arg) not in lists.ROWS else lists.carrier(self, arg)
+            is_list = not hasattr(arg, "dtype") and isinstance(arg, Sequence) and not isinstance(arg, (str, bytes))
+            return lists.carrier(self, arg) if is_list else arg
         if arg.stack is self or arg.stack == self:
             return arg.value
         if arg.stack is self.device or arg.stack == self.device:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import nnc_func as nnc
-from nnc_func.errors import DTypeError
+from nnc_func.errors import DeviceError, DTypeError
 from nnc_func.facets.dtypes import weak
 from nnc_func.facets.samples import ANY, COMPLEX, INEXACT
 from nnc_func.graph.text.files import load, save
@@ -164,3 +165,32 @@ def test_at_zero_the_derivative_is_zero(name: str) -> None:
     ops = EAGER.ops
     found = EAGER.grad(lambda z: ops.sum(ops.real(getattr(ops, name)(z))))(EAGER.asarray(np.zeros(2, complex)))
     assert np.array_equal(found.numpy(), np.zeros(2))
+
+
+@pytest.mark.parametrize("stack", [EAGER, LAZY, nnc.dynamic()], ids=["eager", "lazy", "dynamic"])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_whole_numbers_of_any_size_stand_beside_floats(stack: Any, dtype: str) -> None:
+    """Of ml_dtypes, bfloat16 takes integers of 64 bits: others ended in a TypeError that named nothing."""
+    large, ones = 2**70, stack.asarray(np.ones(2), dtype=dtype)
+    one = stack.ops.squeeze(ones[:1], axis=0)
+    for found in (
+        ones * large,
+        stack.asarray(large, dtype=dtype),
+        stack.ops.full(shape=(2,), value=large, dtype=dtype),
+        stack.ops.pad(ones, widths=((1, 0),), value=large)[0],
+        stack.asarray([one, large])[1],
+        stack.ops.where(ones == 2, ones, large),
+        stack.jit(lambda x: x * large)(ones),
+    ):
+        assert found.dtype == ones.dtype
+        np.testing.assert_array_equal(found.numpy().astype("float64"), 2.0**70)
+
+
+@pytest.mark.parametrize("stack", [EAGER, LAZY, nnc.dynamic()], ids=["eager", "lazy", "dynamic"])
+def test_numbers_that_a_dtype_has_not_are_refused(stack: Any) -> None:
+    for value, dtype in [(300, "uint8"), (-1, "uint8"), (2**70, "int64"), (2**2000, "bfloat16"), (np.nan, "int32")]:
+        for number in (value, [value]):
+            with pytest.raises(DeviceError, match=rf"{re.escape(repr(stack.device))}.*{dtype}"):
+                stack.asarray(number, dtype=dtype)
+    with pytest.raises(DTypeError, match="of 2001 bits is no float64"):
+        stack.ops.full(shape=(2,), value=2**2000, dtype="float64")

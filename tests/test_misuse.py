@@ -251,3 +251,24 @@ def test_a_callback_is_a_function(stack: nnc.Stack, function: Any) -> None:
 def test_more_than_can_be_addressed_cannot_be_had() -> None:
     with pytest.raises(AllocationError, match="more than can be addressed"):
         LAZY.ops.full(shape=(2**62, 2**10), value=1, dtype="float32").numpy()
+
+
+@pytest.mark.parametrize("make", [nnc.eager, nnc.lazy, nnc.dynamic])
+def test_arrays_have_as_many_axes_as_numpy_gives_them(make: Any) -> None:
+    stack, most = make(), (1,) * 64
+    assert stack.ops.reshape(ONES[:1], shape=most).numpy().shape == most
+    for wide in (
+        lambda: stack.ops.reshape(ONES[:1], shape=(*most, 1)),
+        lambda: stack.asarray(np.ones(most))[None, None],
+    ):
+        with pytest.raises(NncError, match="64"):
+            wide().numpy()
+
+
+@pytest.mark.parametrize("make", [nnc.eager, nnc.lazy, nnc.dynamic])
+def test_an_index_that_is_too_deep_is_refused(make: Any) -> None:
+    nest: Any = 0
+    for _ in range(5000):
+        nest = [nest]
+    with pytest.raises(IndexingError, match="too deep to be shown"):
+        make().asarray(ONES)[nest]

@@ -194,8 +194,14 @@ _OF_SCALAR = {bool: BOOL, int: INT64, float: FLOAT64, complex: np.dtype("complex
 LARGEST = int(np.finfo(np.float64).max)
 
 
-def _said(value: int) -> str:
-    """A whole number as it is written, unless that takes pages."""
+def written(value: int) -> str:
+    """A whole number as it is written, unless that takes pages.
+
+    Examples
+    --------
+    >>> written(-3), written(1 << 1000)
+    ('-3', 'of 1001 bits')
+    """
     return str(value) if abs(value) < 1 << 128 else f"of {value.bit_length()} bits"
 
 
@@ -222,10 +228,21 @@ def weak(value: Any, dtypes: Any) -> DType:
     if type(value) is int and found.kind in "iu":
         limits = np.iinfo(found)
         if not limits.min <= value <= limits.max:
-            raise DTypeError(f"the scalar {_said(value)} does not fit in {found}; cast the tensor to a wider dtype")
+            raise DTypeError(f"the scalar {written(value)} does not fit in {found}; cast the tensor to a wider dtype")
     elif type(value) is int and abs(value) > LARGEST:
-        raise DTypeError(f"the scalar {_said(value)} does not fit in {found}: no float is as large")
+        raise DTypeError(f"the scalar {written(value)} does not fit in {found}: no float is as large")
     return found
+
+
+def scalar(value: Any, dtype: DType) -> Any:
+    """A Python number as NumPy's of a dtype, whatever its size: bfloat16 by itself takes integers of 64 bits.
+
+    Examples
+    --------
+    >>> float(scalar(2**70, as_dtype("bfloat16"))) == float(scalar(2**70, FLOAT32)) == 2.0**70
+    True
+    """
+    return dtype.type(float(value) if type(value) is int and dtype.num >= REGISTERED else value)
 
 
 def holds(dtype: DType, value: Any) -> bool:

@@ -15,7 +15,6 @@ from nnc_func.body import is_pure
 from nnc_func.declaration import Items
 from nnc_func.device.shared.host import numbers
 from nnc_func.errors import GraphError, ShapeError
-from nnc_func.facets.dtypes import as_dtype
 from nnc_func.facets.places import Place
 from nnc_func.garbage_collection import uncollected
 from nnc_func.graph.constants import Large, dense, is_fixed
@@ -147,17 +146,12 @@ class Symbol(Layer, Generic[A]):
         return node
 
     def _constant(self, value: Any, dtype: Any, place: Place) -> Node:
-        if dtype is not None and isinstance(value, (bool, int, float, complex)):
-            value = as_dtype(dtype).type(value)
         host = isinstance(value, (bool, int, float, complex, np.ndarray, np.generic)) or not hasattr(value, "dtype")
         if not host:
             return self.held(owned(self.device, value, dtype, place))
         if place is not None:
             place = self.shape.settled(place)
-        if isinstance(value, (bool, int, float, complex, np.number, np.bool_)):
-            array = np.asarray(value, dtype if dtype is None else as_dtype(dtype))
-        else:
-            array = numbers(self.device, value, dtype)
+        array = numbers(self.device, value, dtype)
         if array.nbytes > BY_BYTES:
             return self._large(array, value, place)
         key = (CONSTANT, array.dtype, array.shape, array.tobytes(), place)

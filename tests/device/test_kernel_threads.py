@@ -161,10 +161,10 @@ def test_an_interrupt_at_any_line_leaves_blas_as_it_was(monkeypatch: pytest.Monk
     assert at > 20
 
 
-def test_an_asker_that_left_without_a_word_is_forgotten() -> None:
+def test_an_asker_that_left_without_a_word_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     """An interrupt may end the function of a weak reference: BLAS was not held any more after that."""
     share = workers._Share()
-    share._libraries = [library := _Library(4)]
+    monkeypatch.setattr(workers, "_blas", [library := _Library(4)].copy)
     asker = workers._Asker()
     share.hold(asker, 1)
     (key,) = share._askers
@@ -178,6 +178,20 @@ def test_an_asker_that_left_without_a_word_is_forgotten() -> None:
     share.free(other)
     assert library.threads == 4
     assert share.spare() == 4
+
+
+def test_a_library_that_was_loaded_later_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Found on 3.13: SciPy's BLAS had all cores beside streams where it was imported after they first ran."""
+    share, libraries = workers._Share(), [_Library(4)]
+    monkeypatch.setattr(workers, "_blas", libraries.copy)
+    for count in 1, 2:
+        asker = workers._Asker()
+        share.hold(asker, 1)
+        assert [each.threads for each in libraries] == [1] * count
+        share.free(asker)
+        assert [each.threads for each in libraries] == [4] * count
+        libraries.append(_Library(4))
+        monkeypatch.setitem(sys.modules, "a_module_with_a_blas_of_its_own", workers)
 
 
 class _Library:

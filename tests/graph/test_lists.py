@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from array import array
+from collections import UserList, deque
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -10,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import nnc_func as nnc
-from nnc_func.errors import DTypeError, NncError, ShapeError
+from nnc_func.errors import DeviceError, DTypeError, NncError, ShapeError
 
 STACKS = {"eager": nnc.eager(), "lazy": nnc.lazy(), "dynamic": nnc.dynamic()}
 each_stack = pytest.mark.parametrize("stack", STACKS.values(), ids=STACKS)
@@ -108,3 +110,45 @@ def test_what_cannot_be_one_array_is_refused_at_the_line(stack: nnc.Stack) -> No
         stack.asarray([stack.asarray(np.int32(1)), 2**40])
     with pytest.raises(NncError, match="'a'"):
         stack.asarray([x, "a"])
+
+
+class Pair(NamedTuple):
+    """A tuple with names."""
+
+    first: Any
+    second: Any
+
+
+@each_stack
+@pytest.mark.parametrize("make", [list, tuple, deque, UserList, lambda rows: Pair(*rows)])
+def test_sequences_of_any_class_are_lists(stack: nnc.Stack, make: Any) -> None:
+    """Eager stacks refused what is no list, and lazy ones took a deque of tensors as constants: no gradient came."""
+
+    def loss(x: Any) -> Any:
+        row, rows = stack.asarray([1.0, 2.0]) * make([x, x * x]), stack.asarray(make([make([x, 2.0]), [1, x]]))
+        return row.sum() + rows.sum()
+
+    assert float(stack.grad(loss)(stack.asarray(3.0)).numpy()) == 1 + 2 * 6 + 2
+    np.testing.assert_array_equal(stack.ops.add([1.0, 2.0], make([1, 2])).numpy(), [2, 4])
+
+
+@each_stack
+@pytest.mark.parametrize("numbers", [range(3), memoryview(np.arange(3)), array("d", [0, 1, 2]), bytearray([0, 1, 2])])
+def test_sequences_of_numbers_are_arrays(stack: nnc.Stack, numbers: Any) -> None:
+    for found in (stack.ops.add(np.ones(3), numbers), stack.asarray(np.ones(3)) + numbers):
+        np.testing.assert_array_equal(found.numpy(), [1, 2, 3])
+
+
+@each_stack
+def test_an_owner_may_write_into_what_was_given(stack: nnc.Stack) -> None:
+    numbers = array("d", [1, 2])
+    found = stack.ops.reshape(numbers, shape=(2, 1))
+    numbers[0] = 9
+    np.testing.assert_array_equal(found.numpy(), [[1], [2]])
+
+
+@each_stack
+@pytest.mark.parametrize("text", ["12", b"12", {1, 2}, {1: 2}])
+def test_what_is_no_list_of_numbers_is_refused(stack: nnc.Stack, text: Any) -> None:
+    with pytest.raises(DeviceError, match="number"):
+        stack.ops.add(np.ones(2), text)

@@ -8,7 +8,7 @@ import numpy as np
 
 from nnc_func.device.kernels.effects import host
 from nnc_func.facets.boxes import part_boxes
-from nnc_func.facets.dtypes import floating
+from nnc_func.facets.dtypes import floating, scalar
 from nnc_func.facets.layouts import permutation
 from nnc_func.facets.movement import aligned_left, padded, part_sizes, slices
 from nnc_func.facets.shapes import normalise_axes, normalise_axis
@@ -208,7 +208,7 @@ def pad(xp: Any, x: Any, *, widths: Any, value: Any) -> Any:
     """In any namespace: filled, then the middle is put in."""
     dtype = dtype_of(x)
     shape = padded(x.shape, widths=widths)
-    out = xp.full(shape, dtype.type(value).item(), dtype=dtype_in(xp, dtype))
+    out = xp.full(shape, scalar(value, dtype).item(), dtype=dtype_in(xp, dtype))
     out[_middle(x, widths)] = x
     return out
 
@@ -216,11 +216,11 @@ def pad(xp: Any, x: Any, *, widths: Any, value: Any) -> Any:
 def pad_into(xp: Any, arrays: Arrays, outs: Arrays, scratch: Arrays, *, widths: Any, value: Any) -> None:
     """Of `pad`; only the borders are filled."""
     x, out = arrays[0], outs[0]
-    inner = out
+    inner, filler = out, scalar(value, out.dtype).item()
     for axis, (before, _) in enumerate(widths):
         front = (slice(None),) * axis
-        inner[(*front, slice(0, before))] = value
-        inner[(*front, slice(before + x.shape[axis], None))] = value
+        inner[(*front, slice(0, before))] = filler
+        inner[(*front, slice(before + x.shape[axis], None))] = filler
         inner = inner[(*front, slice(before, before + x.shape[axis]))]
     inner[...] = x
 
@@ -228,7 +228,7 @@ def pad_into(xp: Any, arrays: Arrays, outs: Arrays, scratch: Arrays, *, widths: 
 def assemble(xp: Any, *xs: Any, shape: Any, offsets: Any, strides: Any, fill: Any) -> Any:
     """In any namespace: filled, then each part is put in."""
     dtype = np.result_type(*map(dtype_of, xs))
-    out = xp.full(shape, dtype.type(fill).item(), dtype=dtype_in(xp, dtype))
+    out = xp.full(shape, scalar(fill, dtype).item(), dtype=dtype_in(xp, dtype))
     for x, place in zip(xs, _places(xs, shape, offsets, strides), strict=True):
         out[place] = converted(xp, x, dtype)
     return out
@@ -240,7 +240,7 @@ def assemble_into(
     """Of `assemble`; it is filled only where the parts do not cover it."""
     out = outs[0]
     if sum(x.size for x in arrays) < out.size:
-        out.fill(fill)
+        out.fill(scalar(fill, out.dtype).item())
     for x, place in zip(arrays, _places(arrays, shape, offsets, strides), strict=True):
         out[place] = x
 
@@ -260,12 +260,12 @@ def _middle(x: Any, widths: Any) -> tuple[Any, ...]:
 
 def full(xp: Any, *, shape: Any, value: Any, dtype: Any) -> Any:
     """In any namespace."""
-    return xp.full(shape, dtype.type(value).item(), dtype=dtype_in(xp, dtype))
+    return xp.full(shape, scalar(value, dtype).item(), dtype=dtype_in(xp, dtype))
 
 
 def full_into(xp: Any, arrays: Arrays, outs: Arrays, scratch: Arrays, *, shape: Any, value: Any, dtype: Any) -> None:
     """Of `full`."""
-    outs[0].fill(value)
+    outs[0].fill(scalar(value, outs[0].dtype).item())
 
 
 def arange(xp: Any, *, start: Any, stop: Any, step: Any, dtype: Any) -> Any:

@@ -28,7 +28,7 @@ from nnc_func.device.shared.namespace import (
     writing,
 )
 from nnc_func.errors import DeviceError
-from nnc_func.facets.dtypes import converted, weak
+from nnc_func.facets.dtypes import converted, scalar, weak
 from nnc_func.facets.kernels import Kernel
 from nnc_func.facets.machine import CORE, Machine
 from nnc_func.layer import Layer, chain, layer
@@ -140,7 +140,7 @@ class ArrayDevice(Layer):
         key = (type(value), value, dtypes) if all(parts) else None  # 0.0 and -0.0 are equal keys
         found = self._scalars.get(key) if key else None
         if found is None:
-            host = np.asarray(value, weak(value, dtypes))
+            host = np.asarray(scalar(value, weak(value, dtypes)))
             host.flags.writeable = False
             found = self.place(host)
             if key is not None and value == value:  # NaN never meets itself again

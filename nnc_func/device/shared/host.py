@@ -8,7 +8,7 @@ import attrs
 import numpy as np
 
 from nnc_func.errors import DeviceError, NncError
-from nnc_func.facets.dtypes import as_dtype, check_conversion, kind_of
+from nnc_func.facets.dtypes import as_dtype, check_conversion, kind_of, scalar
 
 HOST = (np.ndarray, np.generic)  # data that is nobody's yet, as Python numbers and lists are
 ELSEWHERE = ("__array_namespace__", "__cuda_array_interface__")  # what arrays of other devices have, one or the other
@@ -44,13 +44,15 @@ def numbers(device: Any, value: Any, dtype: Any = None) -> Any:
     if any(hasattr(value, each) for each in ELSEWHERE) and not isinstance(value, HOST):
         raise foreign(device, value, "asarray")
     try:
-        found = np.asarray(value, dtype if dtype is None else as_dtype(dtype))
+        wanted = dtype if dtype is None else as_dtype(dtype)
+        found = np.asarray(scalar(value, wanted) if wanted is not None and type(value) is int else value, wanted)
     except NncError:
         raise
-    except (TypeError, ValueError, RuntimeError) as error:
+    except (TypeError, ValueError, RuntimeError, OverflowError) as error:
         why = RAGGED if isinstance(value, (list, tuple)) and "inhomogeneous" in str(error) else str(error)
         raise DeviceError(
-            f"{device!r} cannot make an array of a {type(value).__name__}, {shortened(value)}: {why}"
+            f"{device!r} cannot make an array{'' if dtype is None else f' of dtype {as_dtype(dtype)}'} of a "
+            f"{type(value).__name__}, {shortened(value)}: {why}"
         ) from None
     if kind_of(found.dtype) not in "biufc":
         raise DeviceError(f"{device!r} holds numbers and booleans, given {_told(value, found)}")
@@ -82,7 +84,10 @@ def shortened(value: Any) -> str:
     >>> shortened(None), shortened("a" * 100)
     ('None', "'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa…")
     """
-    text = repr(value)
+    try:
+        text = repr(value)
+    except RecursionError:  # a list of lists of lists
+        text = f"a {type(value).__name__} with others in it, too deep to be shown"
     return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"
 
 

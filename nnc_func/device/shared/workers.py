@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -162,7 +163,8 @@ class _Share:
     def __init__(self) -> None:
         self._lock = threading.RLock()  # a finaliser may compute while it is held
         self._askers: dict[int, ref[_Asker]] = {}
-        self._libraries: list[Any] | None = None
+        self._libraries: list[Any] = []
+        self._modules = 0  # that were imported when the libraries were looked for
         self._before: list[tuple[Any, int]] | None = None  # None while nobody asks
 
     def hold(self, asker: _Asker, threads: int) -> None:
@@ -205,8 +207,9 @@ class _Share:
             return max((had for _, had in before), default=1) if all(a is None or a.in_turns for a in askers) else 1
 
     def _known(self) -> list[Any]:
-        if self._libraries is None:
-            self._libraries = _blas()
+        modules = len(sys.modules)
+        if modules != self._modules:  # one may have brought a BLAS of its own, as SciPy does
+            self._libraries, self._modules = _blas(), modules
         return self._libraries
 
 

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from sys import getrefcount, maxsize
 from typing import Any
 
+from nnc_func.device.shared.bounds import check_axes
 from nnc_func.engine.plan import Plan
 from nnc_func.engine.running import array_views
 from nnc_func.errors import AllocationError
@@ -57,6 +58,8 @@ ALONE = _references()
 
 def recycled(device: Any, aval: Any, what: str) -> Recycled:
     """Buffers of that shape and dtype; `what` says what they are for, should there be no memory."""
+
+    check_axes(aval.shape)
 
     def make() -> Any:
         with memory(aval.nbytes, f"{what}, {aval!r},"):

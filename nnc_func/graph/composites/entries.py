@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nnc_func.device.shared.host import shortened
 from nnc_func.errors import DTypeError, ExtentError, IndexingError
 from nnc_func.facets.dims import known, same_extent
 from nnc_func.facets.indexing import ARRAY
@@ -74,7 +75,7 @@ def _entry(o: Ops[Any], entry: Any) -> tuple[Any, str, int]:
         try:
             entry = np.asarray(entry)
         except ValueError:
-            raise IndexingError(f"a list as an index has rows of one length, given {entry!r}") from None
+            raise IndexingError(f"a list as an index has rows of one length, given {shortened(entry)}") from None
         entry = entry.astype(np.int64) if entry.size == 0 and entry.dtype.kind != "b" else entry
     elif isinstance(entry, np.ndarray) and entry.dtype.kind != "b":
         entry = entry.copy()  # its owner may write into it, and gradients read it

@@ -80,8 +80,11 @@ def holding(dtype: dtypes.DType, value: Any, what: str) -> dtypes.DType:
     fits = {"b": value in (0, 1), "i": kind in "?i", "u": kind in "?i", "f": kind != "c"}.get(kind_of(dtype), True)
     if fits and dtype.kind in "iu":
         fits = np.iinfo(dtype).min <= value <= np.iinfo(dtype).max
+    elif type(value) is int and abs(value) > dtypes.LARGEST:
+        fits = False
     if not fits:
-        raise DTypeError(f"{what}={value!r} is no {dtype.name}; give another value, or cast the tensor first")
+        given = dtypes.written(value) if kind == "i" else repr(value)
+        raise DTypeError(f"{what}={given} is no {dtype.name}; give another value, or cast the tensor first")
     return dtype
 
 

@@ -1,8 +1,12 @@
-"""Lists that have tensors among their elements, as tensors: beside each other along new axes; gradients flow."""
+"""Lists that have tensors among their elements, as tensors: beside each other along new axes; gradients flow.
+
+A list is any sequence, a tuple or a deque say; what has numbers alone, as bytes and ranges do, is made an array of.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from array import array
+from collections.abc import Iterator, Sequence
 from itertools import repeat
 from typing import Any
 
@@ -10,13 +14,29 @@ import numpy as np
 
 from nnc_func.device.shared.host import numbers
 from nnc_func.facets.dims import DEEPEST
-from nnc_func.facets.dtypes import weak
+from nnc_func.facets.dtypes import scalar, weak
 from nnc_func.graph.operator import SCALARS
 from nnc_func.graph.ops import CATALOGUE
 from nnc_func.graph.tensors.tensor import Tensor
 from nnc_func.op import Op
 
 ROWS = (list, tuple)
+PLAIN = (str, bytes, bytearray, memoryview, range, array)
+
+
+def is_list(value: Any) -> bool:
+    """Whether it is a sequence that may have tensors among its elements.
+
+    Examples
+    --------
+    >>> is_list((1, 2)), is_list(range(2))
+    (True, False)
+    """
+    return _is_list(type(value))
+
+
+def _is_list(kind: type) -> bool:
+    return kind in ROWS or (issubclass(kind, Sequence) and not issubclass(kind, PLAIN))
 
 
 def have_tensors(rows: Any, depth: int = 0) -> bool:
@@ -29,10 +49,10 @@ def have_tensors(rows: Any, depth: int = 0) -> bool:
     >>> have_tensors([[x, 2.0]]), have_tensors([[1.0, 2.0]]), have_tensors(x)
     (True, False, False)
     """
-    if type(rows) not in ROWS:
+    if not is_list(rows):
         return False
     kinds = {*map(type, rows)}
-    if Tensor in kinds or depth >= DEEPEST or kinds.isdisjoint(ROWS):
+    if Tensor in kinds or depth >= DEEPEST or not any(map(_is_list, kinds)):
         return Tensor in kinds
     return any(map(have_tensors, rows, repeat(depth + 1)))
 
@@ -54,7 +74,7 @@ def converted(stack: Any, value: Any, dtype: Any = None) -> Tensor | None:
     array([[3., 1.],
            [9., 3.]])
     """
-    if type(value) in ROWS:
+    if is_list(value):
         found = _beside(stack, value) if have_tensors(value) else None
     else:
         found = value if isinstance(value, Tensor) and value.stack == stack else None
@@ -62,9 +82,12 @@ def converted(stack: Any, value: Any, dtype: Any = None) -> Tensor | None:
 
 
 def carrier(stack: Any, rows: Any) -> Any:
-    """What flows through the layers of a stack for a list."""
+    """What flows through the layers of a stack for a list, or for another sequence of numbers, which is copied."""
     found = converted(stack, rows)
-    return numbers(stack.device, rows) if found is None else found.value
+    if found is not None:
+        return found.value
+    made = numbers(stack.device, rows)
+    return made if made.base is None else made.copy()  # of what shows its memory, as a memoryview does
 
 
 def operands(op: Op, args: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -85,8 +108,8 @@ def _beside(stack: Any, rows: Any, dtypes: Any = None) -> Any:
     """The elements of a list along a new axis; a number takes the dtype of what has one."""
     dtypes = [*_dtypes(rows)] if dtypes is None else dtypes
     made = [
-        _beside(stack, each, dtypes) if type(each) in ROWS
-        else np.asarray(each, weak(each, dtypes)) if type(each) in SCALARS
+        _beside(stack, each, dtypes) if is_list(each)
+        else np.asarray(scalar(each, weak(each, dtypes))) if type(each) in SCALARS
         else each for each in rows
     ]  # fmt: skip
     return stack.bind(CATALOGUE["stack"], *made, axis=0)
@@ -94,7 +117,7 @@ def _beside(stack: Any, rows: Any, dtypes: Any = None) -> Any:
 
 def _dtypes(rows: Any) -> Iterator[Any]:
     for each in rows:
-        if type(each) in ROWS:
+        if is_list(each):
             yield from _dtypes(each)
         elif hasattr(each, "dtype"):
             yield each.dtype
