@@ -20,8 +20,8 @@ Beside them:
   without elements, and trees of them.
 - ``testing``: the kit that attacks rules, layers and operators.
 - ``config``, ``errors``, ``progress``, ``arrivals``, ``deferred``: settings, errors, imports; ``garbage_collection``,
-  ``override``, ``locks``: what is put off, set or taken while a block is open; ``memo``: how long what is remembered
-  holds functions of the user's.
+  ``override``, ``locks``, ``forks``: what is put off, set or taken while a block is open, or a process is forked;
+  ``memo``: how long what is remembered holds functions of the user's.
 """
 
 from __future__ import annotations

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import gc
 import itertools
-import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from itertools import takewhile
-from operator import call
+from itertools import chain, compress, repeat, starmap, takewhile, tee
+from operator import add, call, itemgetter
 from threading import get_ident
 from typing import Any, ClassVar
 from weakref import ref
@@ -30,27 +30,27 @@ class _PutOff(ABC):
     within
         What is open, by number: in which thread, and itself while it is there. Nothing is restored meanwhile.
     notes
-        By the same numbers, how it was when that put it off: nothing where another one had, or a user has.
+        Numbers of those that have put it off: others had not, nor had a user.
     """
 
     __slots__ = ("__weakref__", "_lock", "_number")
     within: ClassVar[dict[int, tuple[int, ref[Any]]]]
-    notes: ClassVar[dict[int, Any]]
+    notes: ClassVar[dict[int, None]]
 
-    @staticmethod
+    @classmethod
     @abstractmethod
-    def usual() -> Any:
-        """How it is, to be restored; None where it is put off already."""
+    def is_on(cls) -> bool:
+        """Whether it is to be put off; how it is is seen to."""
 
-    @staticmethod
+    @classmethod
     @abstractmethod
-    def put_off(usual: Any) -> None:
+    def put_off(cls) -> None:
         """Begin with it."""
 
-    @staticmethod
+    @classmethod
     @abstractmethod
-    def restoring(usual: Any) -> Callable[[], Any] | None:
-        """What restores it, a function that is not of Python and gives nothing; None where others have set it."""
+    def restoring(cls) -> Callable[[], Any]:
+        """What restores it, unless others have set it: a function that is not of Python and gives nothing."""
 
     def __init__(self, lock: Any = None) -> None:
         self._number, self._lock = next(_numbers), lock
@@ -68,10 +68,9 @@ class _PutOff(ABC):
 
     def _begin(self) -> None:
         self.within[self._number] = get_ident(), ref(self)
-        usual = self.usual()
-        if usual is not None:
-            self.notes[self._number] = usual
-            self.put_off(usual)
+        if self.is_on():
+            self.notes[self._number] = None
+            self.put_off()
 
     def __exit__(self, *error: object) -> None:
         self._leave()
@@ -91,14 +90,8 @@ class _PutOff(ABC):
             if its() is not None:
                 return
             cls.within.pop(number, None)  # an interrupt came amid its `__del__`
-        noted = cls.notes.copy()
-        if noted:
-            restore = cls.restoring(next(iter(noted.values())))
-            if restore is not None:
-                any(map(call, (cls.within.__len__, restore, cls.notes.clear)))
-            else:
-                for number in noted:
-                    cls.notes.pop(number, None)
+        if cls.notes:
+            any(map(call, (cls.within.__len__, cls.restoring(), cls.notes.clear)))
 
     @classmethod
     def forked(cls) -> None:
@@ -139,20 +132,20 @@ class uncollected(_PutOff):  # noqa: N801 - it reads as what it says of a block
 
     __slots__ = ()
     within: ClassVar[dict[int, tuple[int, ref[Any]]]] = {}
-    notes: ClassVar[dict[int, Any]] = {}
+    notes: ClassVar[dict[int, None]] = {}
 
-    @staticmethod
-    def usual() -> Any:
-        """That it is on."""
-        return gc.isenabled() or None
+    @classmethod
+    def is_on(cls) -> bool:
+        """Whether it is."""
+        return gc.isenabled()
 
-    @staticmethod
-    def put_off(usual: Any) -> None:
+    @classmethod
+    def put_off(cls) -> None:
         """Switch it off."""
         gc.disable()
 
-    @staticmethod
-    def restoring(usual: Any) -> Callable[[], Any] | None:
+    @classmethod
+    def restoring(cls) -> Callable[[], Any]:
         """What switches it on."""
         return gc.enable
 
@@ -176,28 +169,33 @@ class no_full_collections(_PutOff):  # noqa: N801 - it reads as what it says of 
 
     __slots__ = ()
     within: ClassVar[dict[int, tuple[int, ref[Any]]]] = {}
-    notes: ClassVar[dict[int, Any]] = {}
-    full: ClassVar[int] = gc.get_threshold()[2]  # the last threshold of theirs that was met
+    notes: ClassVar[dict[int, None]] = {}
+    full: ClassVar[deque[int]] = deque(gc.get_threshold()[2:], maxlen=1)  # the last of theirs that was met
 
-    @staticmethod
-    def usual() -> Any:
-        """Thresholds. Who read them meanwhile may have set them again since: then the last one that was met counts."""
-        found = gc.get_threshold()
-        if found[2] != NEVER:
-            no_full_collections.full = found[2]
-            return found
-        return None if no_full_collections.notes else (found[0], found[1], no_full_collections.full)
+    @classmethod
+    def is_on(cls) -> bool:
+        """Whether full ones come: who read the threshold meanwhile may have set it again since."""
+        return gc.get_threshold()[2] != NEVER or not cls.notes
 
-    @staticmethod
-    def put_off(usual: Any) -> None:
-        """Set the threshold of full ones beyond reach."""
-        gc.set_threshold(usual[0], usual[1], NEVER)
+    @classmethod
+    def put_off(cls) -> None:
+        """Set the threshold of full ones beyond reach, and note what it was: one step of C."""
+        read, met = tee(map(call, (gc.get_threshold,)))
+        any(chain(_set(read, [NEVER]), map(cls.full.append, filter(NEVER.__ne__, map(_FULL, met)))))
 
-    @staticmethod
-    def restoring(usual: Any) -> Callable[[], Any] | None:
+    @classmethod
+    def restoring(cls) -> Callable[[], Any]:
         """What sets the threshold of full ones, beside what the others are by now."""
-        now = gc.get_threshold()
-        return partial(gc.set_threshold, now[0], now[1], usual[2]) if now[2] == NEVER else None
+        read, asked = tee(map(call, (gc.get_threshold,)))
+        return partial(any, _set(compress(read, map(NEVER.__eq__, map(_FULL, asked))), cls.full))
+
+
+_YOUNG, _FULL = itemgetter(slice(2)), itemgetter(2)
+
+
+def _set(thresholds: Iterable[tuple[int, ...]], full: Iterable[int]) -> Iterator[None]:
+    """Thresholds that are set when one asks for them, all but that of full collections as they are: one step of C."""
+    return starmap(gc.set_threshold, map(add, map(_YOUNG, thresholds), map(tuple, repeat(full))))
 
 
 @contextmanager
@@ -214,13 +212,5 @@ def long_lived() -> Iterator[None]:
     """
     with uncollected():
         yield
-        if not gc.get_freeze_count():  # what a user has frozen stays so
-            try:
-                gc.freeze()
-            finally:
-                gc.unfreeze()  # which puts what is frozen with the old
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=uncollected.forked)
-    os.register_at_fork(after_in_child=no_full_collections.forked)
+        # what a user has frozen stays so; what is frozen here is put with the old, in the same step
+        any(map(call, (gc.get_freeze_count, gc.freeze, gc.unfreeze)))

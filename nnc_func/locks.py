@@ -1,17 +1,13 @@
-"""Locks that are free in a process that is forked, forks that wait for imports, a cached property without a lock."""
+"""Locks that are free in a process that is forked; a cached property without a lock."""
 
 from __future__ import annotations
 
 import functools
-import importlib
-import os
 import sys
-import time
-from threading import RLock, get_ident
+from threading import RLock
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
-LONGEST = 1.0  # seconds that a fork waits for imports of other threads
 _locks: WeakSet[Any] = WeakSet()
 
 
@@ -32,31 +28,17 @@ def forkable_lock() -> Any:
     return found
 
 
-def _forked() -> None:
+def free() -> None:
+    """Free the locks of threads that are not in this process, which was forked.
+
+    Examples
+    --------
+    >>> free()
+    """
     for each in list(_locks):
         if not each._is_owned():
             each._at_fork_reinit()
 
-
-def _before_fork() -> None:
-    """Wait until no other thread is amid an import, a second at most: modules of the library are imported late.
-
-    In the process that is forked an import of the same module would wait for that thread, which is not there.
-    """
-    until = time.monotonic() + LONGEST
-    while _are_importing() and time.monotonic() < until:
-        time.sleep(1e-3)
-
-
-def _are_importing() -> bool:
-    """Whether another thread has the lock of a module, of those that Python keeps (`importlib._bootstrap`)."""
-    mine, known = get_ident(), getattr(getattr(importlib, "_bootstrap", None), "_module_locks", {})
-    owners = [getattr(each(), "owner", None) for each in list(known.values())]
-    return any(owner not in (None, mine) for owner in owners)
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_before_fork, after_in_child=_forked)
 
 if TYPE_CHECKING or sys.version_info >= (3, 12):
     from functools import cached_property
@@ -75,4 +57,4 @@ else:
             return values[name] if name in values else values.setdefault(name, self.func(instance))
 
 
-__all__ = ["cached_property", "forkable_lock"]
+__all__ = ["cached_property", "forkable_lock", "free"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import os
 import signal
@@ -17,7 +18,7 @@ import numpy as np
 import pytest
 
 import nnc_func as nnc
-from nnc_func.engine.dynamic.ahead.worker import WORKER
+from nnc_func.engine.dynamic.ahead.worker import WORKER, Worker
 from nnc_func.errors import NncError
 from tests.engine.together import together
 from tests.profiles import NIGHTLY
@@ -275,6 +276,46 @@ def test_what_a_function_raises_that_is_no_exception_is_told_who_looks(is_blocke
     finally:
         first.set()
     assert blocked is None or blocked.item() == 0.0
+
+
+def test_what_is_sent_to_a_thread_that_computes_is_raised_there_and_the_value_stays_to_be_computed() -> None:
+    """Found from outside: it became the value's error, for everybody, and the thread went on."""
+
+    class Stop(BaseException):
+        """No exception that a thread's loop would catch."""
+
+    begun, gate, told = threading.Event(), threading.Event(), []
+
+    def slowly(array: Any) -> Any:
+        begun.set()
+        for _ in range(200 if not told else 0):
+            time.sleep(0.01)
+        return array * 2.0
+
+    blocked = called(STACK.asarray(0.0), lambda a: [gate.wait(60), a][1])  # which the worker is at
+    y = called(STACK.asarray(1.0), slowly)
+
+    def look() -> None:
+        try:
+            y.item()
+        except BaseException as error:
+            told.append(type(error))
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    assert begun.wait(60)
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident or 0), ctypes.py_object(Stop))
+    thread.join()
+    gate.set()
+    assert (told, y.item(), blocked.item()) == ([Stop], 2.0, 0.0)
+
+
+def test_a_worker_that_has_ended_does_nothing_more() -> None:
+    """The switch interval stayed short for functions that `atexit` calls later."""
+    worker, interval = Worker(), sys.getswitchinterval()
+    worker.has_ended = True
+    worker.give(object())
+    assert (worker.thread, worker.jobs.empty(), sys.getswitchinterval()) == (None, True, interval)
 
 
 def test_the_switch_interval_is_restored_after_errors_and_left_if_somebody_else_changed_it() -> None:

@@ -21,7 +21,7 @@ import nnc_func as nnc
 from nnc_func.engine.dynamic.replay import replay
 from nnc_func.garbage_collection import NEVER, no_full_collections, uncollected
 from nnc_func.graph.leaves import _assigning
-from nnc_func.locks import cached_property
+from nnc_func.locks import cached_property, forkable_lock
 from tests.engine.dynamic_stacks import own_device
 from tests.engine.together import within
 
@@ -266,18 +266,88 @@ def test_a_process_that_was_forked_beside_a_thread_that_replays_is_not_waiting_f
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_a_fork_waits_until_no_other_thread_is_amid_an_import(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The process that is forked would wait for that thread's lock of the module."""
-    (tmp_path / "slowly_imported.py").write_text("import time\ntime.sleep(0.3)\n", encoding="utf-8")
+    """The process that is forked would wait for that thread's lock of the module; of the library's, which come late.
+
+    Of others it would wait for a second where the program itself is a module that is being imported.
+    """
+    for name in "slowly_imported", "others_own":
+        (tmp_path / f"{name}.py").write_text("import time\ntime.sleep(0.5)\n", encoding="utf-8")
+    monkeypatch.setattr(nnc, "__path__", [*nnc.__path__, str(tmp_path)])
     monkeypatch.syspath_prepend(tmp_path)
-    thread = threading.Thread(target=importlib.import_module, args=("slowly_imported",))
+    taken = {}
+    for name in "nnc_func.slowly_imported", "others_own":
+        thread = threading.Thread(target=importlib.import_module, args=(name,))
+        thread.start()
+        time.sleep(0.05)
+        begun = time.perf_counter()
+        signal.alarm(30)
+        child = os.fork()
+        if child == 0:
+            signal.alarm(10)
+            if name != "others_own":
+                importlib.import_module(name)
+            os._exit(0)
+        signal.alarm(0)
+        taken[name] = time.perf_counter() - begun
+        assert within(20, partial(status, child)) == 0
+        thread.join()
+    assert taken["others_own"] < taken["nnc_func.slowly_imported"]
+
+
+def status(child: int) -> int:
+    """How a process ended, once it has."""
+    return os.waitpid(child, 0)[1]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_finalisers_come_in_once_the_locks_of_threads_that_are_not_forked_are_free() -> None:
+    """Found from outside: the collector came on first, and a finaliser of an overdue collection waited for ever."""
+    lock, begun, ended, forked = forkable_lock(), threading.Event(), threading.Event(), []
+
+    class Cycle:
+        def __init__(self) -> None:
+            self.me = self
+
+        def __del__(self) -> None:
+            if os.getpid() != parent:
+                with lock:
+                    forked.append(True)
+
+    def compiles() -> None:
+        with uncollected(), lock:
+            begun.set()
+            ended.wait(60)
+
+    parent = os.getpid()
+    thread = threading.Thread(target=compiles)
     thread.start()
-    time.sleep(0.05)
-    signal.alarm(30)
+    assert begun.wait(60)
+    Cycle()
+    for _ in range(4000):
+        cycle: list[Any] = []
+        cycle.append(cycle)
     child = os.fork()
     if child == 0:
         signal.alarm(10)
-        importlib.import_module("slowly_imported")
-        os._exit(0)
-    signal.alarm(0)
-    assert within(20, lambda: os.waitpid(child, 0)[1]) == 0
+        [[] for _ in range(4000)]
+        os._exit(0 if forked and gc.isenabled() else 3)
+    assert within(20, partial(status, child)) == 0
+    ended.set()
     thread.join()
+    assert gc.isenabled()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_fork_leaves_the_collector_as_it_was() -> None:
+    for is_on in True, False:
+        (gc.enable if is_on else gc.disable)()
+        try:
+            child = os.fork()
+            if child == 0:
+                os._exit(0 if gc.isenabled() == is_on else 3)
+            assert within(20, partial(status, child)) == 0
+            assert gc.isenabled() == is_on
+        finally:
+            gc.enable()

@@ -17,6 +17,8 @@ from queue import SimpleQueue
 from typing import Any
 from weakref import ref
 
+from nnc_func.forks import in_child
+
 Job = Callable[[], None]
 
 
@@ -77,8 +79,7 @@ class _Crew:
         """So many workers; they are started where there are none."""
         if not self._watched:
             self._watched = True
-            if hasattr(os, "register_at_fork"):
-                os.register_at_fork(after_in_child=self._idle.clear)  # threads are not forked
+            in_child(self._idle.clear)  # threads are not forked
         found = []
         for _ in range(count):
             try:

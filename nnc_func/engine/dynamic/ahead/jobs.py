@@ -5,8 +5,8 @@ thread waits for the worker as long as that gets on with what the same thread ha
 a function of the host that waits in turn, it has another's values to wait for, it was not forked), the thread computes
 what it needs itself, and only waits for what another is computing right now.
 
-The main thread has a thread of its own do that (`worker.aside`), and waits: only there do signals come, and an
-interrupt may strike at any line, twice. So what is interrupted is waiting, and what is computed goes on.
+A thread of the user's has another one do that (`worker.aside`), and waits: an interrupt, or what another thread has
+sent, may strike there at any line, twice. So what is interrupted is waiting, and what is computed goes on.
 
 A finaliser may come in while a job is computed, and look at what is made of that: in that thread, or in another that
 the first one waits for in turn. Jobs are pure: who finds that he would wait for himself computes the job once more.
@@ -92,7 +92,7 @@ class Job:
         self._claim: dict[int, tuple[int, object]] = {}  # the thread that computes it, and of which process
         self._again: list[None] = [None]
         self._made: dict[int, Any] = {}  # its values, before they are made known
-        self._aside: Aside | None = None  # what computes it for the main thread
+        self._aside: Aside | None = None  # what computes it for a thread of the user's
         self._waiters: list[Any] = []
         self.former = threading.get_ident()
         self.has_values = self.is_over = False
@@ -157,9 +157,12 @@ class Job:
                 raise
             return [_noted(error, self.where)] * count
         except BaseException as error:
-            if threading.current_thread() is threading.main_thread():  # an interrupt
+            if not is_ours():  # of whoever looks: an interrupt, or what another thread has sent to this one
                 raise
-            failed = RunError(f"{type(error).__name__} was raised by what was computed ahead: {_said(error)}")
+            said = _said(error)
+            failed = RunError(
+                f"{type(error).__name__} was raised by what was computed ahead{f': {said}' if said else ''}"
+            )
             return [_noted(failed, self.where)] * count
 
     def is_done(self) -> bool:
@@ -307,10 +310,10 @@ def settle(job: Job) -> None:
         if WORKER.done == done:
             WORKER.stalled = done
             break
-    _settle_now(job, mine, mine == threading.main_thread().ident)
+    _settle_now(job, mine, not is_ours())
 
 
-def _settle_now(job: Job, mine: int, is_main: bool) -> None:
+def _settle_now(job: Job, mine: int, is_users: bool) -> None:
     """As `settle`, without patience for the worker."""
     waiting = [job]
     while waiting:
@@ -327,7 +330,7 @@ def _settle_now(job: Job, mine: int, is_main: bool) -> None:
         missing = [x.sequence for x in at.operands if type(x) is Promise and not x.sequence.has_values]
         if missing:
             waiting += missing
-        elif is_main and at.is_computed_aside():
+        elif is_users and at.is_computed_aside():
             at.wait()
         elif at.taken():
             try:
@@ -339,7 +342,7 @@ def _settle_now(job: Job, mine: int, is_main: bool) -> None:
 
 
 def _quietly(job: Job) -> None:
-    """Compute a job that the main thread wants: whoever looks at it is told what failed."""
+    """Compute a job that a thread of the user's wants: whoever looks at it is told what failed."""
     with suppress(RunError):
         _settle_now(job, threading.get_ident(), False)
 

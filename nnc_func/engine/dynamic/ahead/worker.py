@@ -21,6 +21,7 @@ from sys import is_finalizing
 from typing import Any
 
 from nnc_func.engine.dynamic.ahead.storage import STORAGE
+from nnc_func.forks import in_child
 
 OFTEN = 1e-4  # seconds after which Python's threads take turns, while work is ahead: the worker wants little of them
 LINGERING = 1.0  # seconds without work after which no memory is kept for it
@@ -67,7 +68,9 @@ class Worker:
         self.stalled: int | None = None
 
     def give(self, job: Any) -> None:
-        """Let a job be computed; it is started where there is none."""
+        """Let a job be computed; it is started where there is none, and does nothing more once it has ended."""
+        if self.has_ended:
+            return
         if self._thread is None and not self._start():
             return
         self.jobs.put(job)  # before: an interrupt may come, and nobody else would calm
@@ -85,9 +88,8 @@ class Worker:
                 self._watched = True
                 atexit.register(self.end)
                 if hasattr(os, "register_at_fork"):
-                    os.register_at_fork(
-                        before=self._stand, after_in_parent=self._go_on, after_in_child=self._forked
-                    )  # fmt: skip
+                    os.register_at_fork(before=self._stand, after_in_parent=self._go_on)
+                in_child(self._forked)
             thread = threading.Thread(target=self._work, args=(self.jobs,), name="nnc_func ahead", daemon=True)
             self._is_starting = True  # what comes in meanwhile, in this thread, starts no second one
             try:
