@@ -66,7 +66,7 @@ class Aval:
                 if found is not None:
                     return found
         shape = tuple(map(_extent, shape))
-        dtype = as_dtype(dtype) if type(dtype) is str else np.dtype(dtype)
+        dtype = as_dtype(dtype)
         layout = layout if layout is None else permutation(layout, len(shape))
         key = (shape, dtype, layout, place)
         found = _made.get(key)

@@ -7,6 +7,7 @@ import math
 import operator as python
 from collections.abc import Callable, Mapping
 from functools import lru_cache, wraps
+from numbers import Number
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
@@ -264,7 +265,7 @@ def number(value: Any) -> Any:
     if isinstance(value, float) and value != value:
         return math.nan
     if isinstance(value, (bool, int, float, complex)) or getattr(value, "is_symbolic", False):
-        return value
+        return plain(value)
     raise TypeError(f"wanted a number, given {type(value).__name__}")
 
 
@@ -274,21 +275,41 @@ def axes(value: Any) -> Any:
 
 
 def nested(value: Any, depth: int = 0) -> Any:
-    """Lists and arrays become tuples, all the way down; NumPy integers become integers."""
+    """Lists and arrays become tuples, all the way down; numbers become Python's own, which others may equal."""
     if isinstance(value, np.ndarray):
         value = value.tolist()
     if isinstance(value, (tuple, list)):
         return tuple(nested(v, _deeper(depth)) for v in value)
-    if type(value).__hash__ is None:
-        raise TypeError(f"wanted numbers, texts, or lists of them, given {type(value).__name__}")
-    return value.item() if isinstance(value, np.generic) else value
+    try:
+        hash(value)
+    except (TypeError, ValueError):
+        raise TypeError(f"wanted numbers, texts, or lists of them, given {type(value).__name__}") from None
+    return plain(value)
+
+
+def plain(value: Any) -> Any:
+    """A number as an integer, float or complex of Python's: parameters that are equal are looked at once.
+
+    Examples
+    --------
+    >>> plain(np.int8(3)), plain("same")
+    (3, 'same')
+    """
+    if type(value) in (int, float, bool, complex, str) or not isinstance(value, (Number, np.generic)):
+        return value
+    if isinstance(value, np.generic):
+        return value.item()
+    for kind in (int, float, complex):
+        if isinstance(value, kind):
+            return kind(value)
+    raise TypeError(f"wanted numbers of Python's or NumPy's, given {value!r}, a {type(value).__name__}")
 
 
 def index_key(value: Any, depth: int = 0) -> Any:
     """As `nested`, of an index: slices and arrays stay what they are."""
     if isinstance(value, (tuple, list)):
         return tuple(index_key(v, _deeper(depth)) for v in value)
-    return value.item() if isinstance(value, np.generic) else value
+    return plain(value)
 
 
 def _deeper(depth: int) -> int:

@@ -21,7 +21,7 @@ from nnc_func.device.shared.queries import machine_of
 from nnc_func.engine.dynamic.records import Recorded
 from nnc_func.engine.effects import applied_with_effects, first, performed
 from nnc_func.engine.jit import Arguments, Jitted
-from nnc_func.errors import DTypeError, GraphError, LayerError, ShapeError, TracingError, UnboundError
+from nnc_func.errors import DTypeError, GraphError, LayerError, OperatorError, ShapeError, TracingError, UnboundError
 from nnc_func.facets.dims import Dim, mentions_unknown
 from nnc_func.facets.dtypes import as_dtype
 from nnc_func.graph import aliases
@@ -31,7 +31,7 @@ from nnc_func.graph.leaves import CONSTANT, INPUT, Variable, is_foreign, owned, 
 from nnc_func.graph.node import Node, Value, topological
 from nnc_func.graph.operator import SCALARS
 from nnc_func.graph.ops import CATALOGUE
-from nnc_func.graph.origin import describe, origin
+from nnc_func.graph.origin import at_users_line, describe, origin, with_line
 from nnc_func.graph.tensors import lists
 from nnc_func.graph.tensors.namespace import Ops
 from nnc_func.graph.tensors.promise import Promise
@@ -296,8 +296,7 @@ class Stack(Derivatives):
     def carrier(self, arg: Any) -> Any:
         """What flows through the layers, of a tensor or anything else."""
         if type(arg) is not Tensor:
-            is_list = not hasattr(arg, "dtype") and isinstance(arg, Sequence) and not isinstance(arg, (str, bytes))
-            return lists.carrier(self, arg) if is_list else arg
+            return lists.carrier(self, arg)
         if arg.stack is self or arg.stack == self:
             return arg.value
         if arg.stack is self.device or arg.stack == self.device:
@@ -332,6 +331,7 @@ class Stack(Derivatives):
 
     # --- values ---------------------------------------------------------------------------------------
 
+    @at_users_line
     def asarray(self, value: Any, dtype: Any = None, place: str | None = None) -> Tensor:
         """A tensor of this stack with that value, in a place of its device; of an unknown extent its number, int64."""
         dtype = as_dtype(dtype) if type(dtype) is str else dtype
@@ -374,7 +374,9 @@ class Stack(Derivatives):
         >>> stack.ops.random_uniform(stack.key(7), shape=(2,)).numpy()
         array([0.8720734 , 0.29536533], dtype=float32)
         """
-        return self.asarray(np.array([seed % 2**64, 0], np.uint64))
+        if not isinstance(seed, (int, np.integer)) or isinstance(seed, np.timedelta64):
+            raise OperatorError(with_line(f"a key is made of an integer, given {seed!r}"))
+        return self.asarray(np.array([int(seed) % 2**64, 0], np.uint64))
 
     def aval(self, x: Any) -> Aval:
         """Shape and dtype of a tensor or an array."""

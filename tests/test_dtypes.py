@@ -194,3 +194,37 @@ def test_numbers_that_a_dtype_has_not_are_refused(stack: Any) -> None:
                 stack.asarray(number, dtype=dtype)
     with pytest.raises(DTypeError, match="of 2001 bits is no float64"):
         stack.ops.full(shape=(2,), value=2**2000, dtype="float64")
+
+
+@pytest.mark.parametrize("stack", [EAGER, LAZY, nnc.dynamic()], ids=["eager", "lazy", "dynamic"])
+@pytest.mark.parametrize("name", ["f4", "f8"])
+def test_the_order_of_bytes_is_this_machines(stack: Any, name: str) -> None:
+    """Found from outside: kernels read other arrays as they lie, or refused them."""
+    numbers = np.array([1.5, -2.0], f">{name}")
+    native, wanted = np.dtype(name), np.tanh(np.array([1.5, -2.0], name))
+
+    def tanh(x: Any) -> Any:
+        return stack.ops.tanh(x)
+
+    found = [
+        tanh(numbers), tanh(stack.asarray(numbers)), tanh(stack.variable("v", numbers)), stack.jit(tanh)(numbers),
+        tanh(stack.asarray([1.5, -2.0], dtype=f">{name}")), tanh(stack.ops.cast(numbers, dtype=f">{name}")),
+        tanh(stack.ops.callback(numbers, function=lambda a: a, shapes=((2,),), dtypes=(f">{name}",), pure=True)[0]),
+    ]  # fmt: skip
+    for each in found:
+        assert each.numpy().dtype == native
+        assert each.numpy().dtype.isnative
+        np.testing.assert_allclose(each.numpy(), wanted, rtol=1e-6)
+    np.testing.assert_array_equal(stack.ops.relu_gradient(numbers, numbers).numpy(), [1.5, 0.0])
+    gradient = stack.grad(lambda x: tanh(x).sum())(numbers)
+    np.testing.assert_allclose(gradient.numpy(), 1 - wanted**2, rtol=1e-5)
+    np.testing.assert_array_equal(
+        stack.scan(lambda c, x: (c + x, c * x), np.array(1, f">{name}"), numbers)[1], [1.5, -5]
+    )
+
+
+def test_an_input_of_another_order_of_bytes_is_native() -> None:
+    x = LAZY.input("x", (2,), ">f4")
+    assert x.dtype.isnative
+    program = LAZY.compile([x], LAZY.ops.relu_gradient(x, x))
+    np.testing.assert_array_equal(program(np.array([1.5, -2.0], ">f4")), [1.5, 0.0])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -272,3 +273,56 @@ def test_an_index_that_is_too_deep_is_refused(make: Any) -> None:
         nest = [nest]
     with pytest.raises(IndexingError, match="too deep to be shown"):
         make().asarray(ONES)[nest]
+
+
+@pytest.mark.parametrize("make", [nnc.eager, nnc.lazy, nnc.dynamic])
+def test_a_call_that_is_refused_changes_no_other(make: Any) -> None:
+    """Found from outside: parameters that equal others had taken their place in a memo, and stayed there."""
+    stack, x = make(), np.ones((3, 4))
+    for _ in range(2):
+        with pytest.raises(OperatorError, match=r"sections=\(Fraction\(1, 1\), 2\) .*Fraction.*test_misuse"):
+            stack.ops.split(x, sections=(Fraction(1), 2))
+        with pytest.raises(OperatorError, match=r"Fraction.*test_misuse"):
+            stack.ops.pad(x, widths=((Fraction(1), 0), (0, 0)))
+        assert [each.shape for each in stack.ops.split(x, sections=(1, np.int8(2)))] == [(1, 4), (2, 4)]
+
+
+@pytest.mark.parametrize("make", [nnc.eager, nnc.lazy, nnc.dynamic])
+@pytest.mark.parametrize("bound", [int, np.array([]), np.array("1"), np.ma.masked, np.array(1, object), "1", 1.0])
+def test_bounds_of_slices_are_whole_numbers(make: Any, bound: Any) -> None:
+    with pytest.raises(IndexingError, match=r"a slice is made of whole numbers.*test_misuse"):
+        make().asarray(ONES)[bound:]
+
+
+@pytest.mark.parametrize("make", [nnc.eager, nnc.lazy, nnc.dynamic])
+def test_lists_that_contain_themselves_are_refused(make: Any) -> None:
+    """Derivatives never returned."""
+    stack, endless, nothing = make(), [1.0], []
+    endless.append(endless)
+    nothing.append(nothing)
+    for each in endless, nothing:
+        for call in (
+            lambda x: stack.grad(lambda y: y)(x), lambda x: stack.hessian(lambda y: y)(x),
+            lambda x: stack.jvp(lambda y: y, (x,), (x,)), lambda x: stack.vjp(lambda y: y, ONES)[1](x),
+            lambda x: stack.scan(lambda c, y: (c, y), ONES, x),
+            lambda x: stack.cond(np.array(True), lambda _: x, lambda _: x, ONES),
+        ):  # fmt: skip
+            with pytest.raises(NncError):
+                call(each)
+
+
+@pytest.mark.parametrize("make", [nnc.eager, nnc.lazy, nnc.dynamic])
+def test_keys_counts_and_classes_are_whole_numbers(make: Any) -> None:
+    stack = make()
+    with pytest.raises(OperatorError, match=r"a key is made of an integer, given 1j .*test_misuse"):
+        stack.key(1j)
+    with pytest.raises(NncError, match="timedelta"):
+        stack.fori(0, np.timedelta64(1, "D"), lambda i, c: c, ONES)
+    with pytest.raises(AllocationError, match="can be addressed"):
+        stack.ops.one_hot([0, 1], depth=2**63).numpy()
+    with pytest.raises(NncError, match=r"longer than can be addressed|exceeded"):
+        stack.ops.reshape(np.zeros((0, 3)), shape=(2**63, 0)).numpy()
+    with pytest.raises(DeviceError, match=r"numbers and booleans.*test_misuse"):
+        stack.ops.where(np.array("1"), ONES, 0.0)
+    with pytest.raises(NncError, match=r"test_misuse"):
+        stack.gradients(np.array(1.0), [])

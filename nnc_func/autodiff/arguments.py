@@ -91,9 +91,12 @@ def matched(stack: Any, tree: Any, wanted: Structure) -> tuple[list[Tensor], Str
 
 
 def _numbers(tree: Any) -> bool:
-    waiting = [tree]
+    waiting, seen = [tree], set()
     while waiting:
         each = waiting.pop()
+        if id(each) in seen:  # a row that is there twice; or one that contains itself, which is no array
+            continue
+        seen.add(id(each))
         inside = [v for v in each if isinstance(v, (list, tuple))]
         if not len(each) or not all(isinstance(v, (int, float, complex, list, tuple)) for v in each):
             return False

@@ -377,7 +377,7 @@ def is_held(leaf: Any, before: Any) -> bool:
 
 def integer(stack: Any, value: Any, name: str) -> Any:
     """A Python integer, or a tensor of one, of int64."""
-    if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
+    if isinstance(value, (int, np.integer)) and not isinstance(value, (bool, np.timedelta64)):
         return int(value)
     found = tensor_of(stack, value)
     if not isinstance(found, Tensor) or found.shape != () or found.dtype.kind not in "iu":

@@ -25,7 +25,7 @@ from nnc_func.control_flow.layer_bypass import through_layers
 from nnc_func.engine.dynamic.records import Recorded
 from nnc_func.engine.effects import recording
 from nnc_func.errors import DeviceError, GraphError, OperatorError, UnboundError
-from nnc_func.facets.dims import Dim
+from nnc_func.facets.dims import DEEPEST, Dim
 from nnc_func.facets.dtypes import kind_of
 from nnc_func.facets.late_extents import late, telling
 from nnc_func.graph.bodies import abstract, literal
@@ -453,9 +453,11 @@ def _entered(own: Scope) -> Iterator[None]:
         yield
 
 
-def is_numbers(node: Any) -> bool:
+def is_numbers(node: Any, depth: int = 0) -> bool:
     """Whether it is a list of numbers, which is a tensor."""
-    return isinstance(node, list) and bool(node) and all(type(each) in SCALARS or is_numbers(each) for each in node)
+    if not isinstance(node, list) or not node or depth >= DEEPEST:
+        return False
+    return all(type(each) in SCALARS or is_numbers(each, depth + 1) for each in node)
 
 
 def carrier_of(stack: Any, leaf: Any) -> Any:

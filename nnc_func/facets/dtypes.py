@@ -45,7 +45,7 @@ def is_bfloat16(dtype: DType) -> bool:
 
 
 def as_dtype(dtype: Any) -> DType:
-    """Whatever ``numpy.dtype`` takes, and ``"bfloat16"``.
+    """Whatever ``numpy.dtype`` takes, and ``"bfloat16"``; in this machine's order of bytes.
 
     Raises
     ------
@@ -55,15 +55,15 @@ def as_dtype(dtype: Any) -> DType:
         There is no such dtype.
     """
     if type(dtype) is not str and isinstance(dtype, np.dtype):
-        return dtype
-    if dtype == BFLOAT16:
+        return dtype if dtype.isnative else dtype.newbyteorder("=")
+    if type(dtype) is str and dtype == BFLOAT16:
         try:
             import ml_dtypes
         except ImportError:
             raise DTypeError("bfloat16 needs the package ml_dtypes: pip install 'nnc_func[bfloat16]'") from None
         dtype = ml_dtypes.bfloat16
     found: DType = np.dtype(dtype)
-    return found
+    return found if found.isnative else found.newbyteorder("=")
 
 
 def check_held(dtype: DType) -> None:

@@ -167,8 +167,7 @@ def slice_bounds(part: slice, n: Extent) -> tuple[Extent, Extent, int, Extent]:
     """
     if part.start is None and part.stop is None and part.step is None:
         return 0, n, 1, n
-    bounds = (part.start, part.stop, part.step)
-    if not all(each is None or not known(each) or hasattr(each, "__index__") for each in bounds):
+    if not all(each is None or not known(each) or _is_index(each) for each in (part.start, part.stop, part.step)):
         raise IndexingError(f"a slice is made of whole numbers, given {part!r}")
     step = 1 if part.step is None else python.index(part.step)
     if step == 0:
@@ -180,6 +179,14 @@ def slice_bounds(part: slice, n: Extent) -> tuple[Extent, Extent, int, Extent]:
     end = _bound(part.stop, n, n if step > 0 else -1)  # -1 stands before the first element
     distance = end - begin if step > 0 else begin - end
     return begin, end, step, (distance + abs(step) - 1) // abs(step)
+
+
+def _is_index(given: Any) -> bool:
+    try:
+        python.index(given)
+    except TypeError:  # of an array with axes, or a class, which have the method too
+        return False
+    return True
 
 
 def _bound(given: Any, n: Extent, otherwise: Extent) -> Extent:

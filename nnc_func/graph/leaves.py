@@ -79,6 +79,7 @@ def owned(device: Any, value: Any, dtype: Any = None, place: Place = None) -> An
         dtype = as_dtype(dtype) if type(dtype) is str else dtype
         check_conversion(value, dtype)
         value = value if isinstance(value, (np.ndarray, np.generic)) else numbers(device, value, dtype)
+        dtype = as_dtype(value.dtype if dtype is None else dtype)
         kept = value if getattr(device, "forgets_elements", False) else np.array(value, dtype, order="C")
         held = getattr(device, "held", None)
         if held is not None and place is None:  # a stack: a value that will change is no number of its graph

@@ -8,9 +8,11 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import wraps
 from itertools import islice
-from typing import Any
+from typing import Any, TypeVar, cast
 
+from nnc_func.errors import NncError
 from nnc_func.override import Override
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.realpath(__file__))) + os.sep
@@ -21,6 +23,7 @@ MODELS = PACKAGE + "models" + os.sep  # networks are programs as users write the
 NOBODYS = (PACKAGE, "<attrs", "<nnc_func ", "nnc_func rule ", "<__array_function__", "<frozen ")
 """Files that are no user's: ours, generated, Python's own start."""
 SITES = 100_000  # lines that are told by numbers, at most
+F = TypeVar("F", bound=Callable[..., Any])
 Origin = tuple[Any, ...]  # flat: code, instruction offset, code, instruction offset …
 
 
@@ -185,3 +188,23 @@ def with_line(message: str) -> str:
     """What an error says, with the user's line behind it unless a line is in it already."""
     where = "" if " (at " in message else describe(origin())
     return f"{message} (at {where})" if where else message
+
+
+def at_users_line(function: F) -> F:
+    """A function whose errors name the user's line.
+
+    Examples
+    --------
+    >>> at_users_line(abs)(-2)
+    2
+    """
+
+    @wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return function(*args, **kwargs)
+        except NncError as error:
+            error.args = (with_line(str(error)),)
+            raise
+
+    return cast("F", call)

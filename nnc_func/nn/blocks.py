@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from nnc_func.errors import OperatorError, ShapeError
+from nnc_func.nn.inputs import stack_of
 from nnc_func.nn.layers import Activation, Dense, Dropout, Sequential, gelu
 from nnc_func.nn.modules import Context, Module, module, static
 from nnc_func.nn.norms import LayerNorm
@@ -69,7 +70,7 @@ class Concatenate(Module):
     def forward(self, x: Any, context: Context | None = None) -> Any:
         """What all of them give, along the axis."""
         found = [x if each is None else each(x, context) for each in self.branches]
-        return x.stack.ops.concat(*found, axis=self.axis)
+        return stack_of(found).ops.concat(*found, axis=self.axis)
 
     def __repr__(self) -> str:
         return f"Concatenate({', '.join(map(repr, self.branches))})"

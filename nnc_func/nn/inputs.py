@@ -105,6 +105,27 @@ def in_tensors(who: Any, x: Any, *beside: Any) -> Any:
     return structure.build(leaves)
 
 
+def in_tensor(who: Any, x: Any, *beside: Any) -> Any:
+    """As `in_tensors`, of what is to be one tensor.
+
+    Raises
+    ------
+    OperatorError
+        It is a tree of several, or there is no tensor.
+
+    Examples
+    --------
+    >>> import nnc_func as nnc
+    >>> in_tensor("a loss", np.ones(2), nnc.eager().asarray([1.0])).shape
+    (2,)
+    """
+    found = in_tensors(who, x, *beside)
+    if not isinstance(found, Tensor):
+        count = len(flatten(found)[0])
+        raise OperatorError(with_line(f"{who} takes one tensor, given a {type(x).__name__} of {count}"))
+    return found
+
+
 def in_arrays(x: Any, dtype: Any) -> Any:
     """A tree whose lists of numbers are arrays; of numbers that are no integers, of that dtype.
 
@@ -125,7 +146,7 @@ def in_arrays(x: Any, dtype: Any) -> Any:
 
 
 def _array(leaf: Any, dtype: Any) -> Any:
-    if isinstance(leaf, list):
+    if isinstance(leaf, (list, memoryview)):
         try:
             found = np.asarray(leaf)
         except ValueError:

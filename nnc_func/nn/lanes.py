@@ -21,7 +21,7 @@ from attrs import frozen
 from nnc_func.errors import DTypeError, OperatorError, ShapeError
 from nnc_func.facets.dims import known, same_extent
 from nnc_func.graph.origin import with_line
-from nnc_func.nn.inputs import in_tensors
+from nnc_func.nn.inputs import in_tensor
 
 Step = Callable[[Any, tuple[Any, ...]], Sequence[Any]]
 BLOCK = 4  # the most times of a loop are a multiple of it, so that products of several times may be one
@@ -71,9 +71,9 @@ def over_lengths(
     >>> sums.numpy()[..., 0].tolist(), last.numpy()[:, 0].tolist()
     ([[0.0, 1.0, 3.0], [3.0, 0.0, 0.0]], [3.0, 3.0])
     """
-    x = in_tensors("over_lengths", x, lengths, states)
-    given = in_tensors("over_lengths", lengths, x)
-    begins: list[Any] = [s if type(s) is int else in_tensors("over_lengths", s, x) for s in states]
+    x = in_tensor("over_lengths", x, lengths, states)
+    given = in_tensor("over_lengths", lengths, x)
+    begins: list[Any] = [s if type(s) is int else in_tensor("over_lengths", s, x) for s in states]
     stack, ops = x.stack, x.stack.ops
     lanes = _checked(x, given, begins, lanes)
     widths = [s if type(s) is int else s.shape[1] for s in begins]

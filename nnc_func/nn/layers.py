@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 from nnc_func.errors import OperatorError, ShapeError
 from nnc_func.facets.dims import known, product
 from nnc_func.graph.composites import COMPOSITES
 from nnc_func.graph.tensors.namespace import Ops
 from nnc_func.nn.initialise import Initialiser, glorot_uniform, zeros
-from nnc_func.nn.inputs import in_tensors
+from nnc_func.nn.inputs import in_tensor
 from nnc_func.nn.modules import Context, Module, module, parameter, static
 
 
@@ -31,6 +31,8 @@ class Dense(Module):
     >>> Dense(10).init(seed=0, shape=(None, 784))
     Dense(outputs=10, weight=float32[784, 10], bias=float32[10])
     """
+
+    takes_one: ClassVar[bool] = True
 
     outputs: int = static()
     weight: Any = parameter(default=None)
@@ -64,6 +66,8 @@ class Dropout(Module):
     Dropout(probability=0.5)
     """
 
+    takes_one: ClassVar[bool] = True
+
     probability: float = static()
 
     def forward(self, x: Any, context: Context | None = None) -> Any:
@@ -84,6 +88,8 @@ class Flatten(Module):
     >>> Flatten()
     Flatten()
     """
+
+    takes_one: ClassVar[bool] = True
 
     def forward(self, x: Any, context: Context | None = None) -> Any:
         """The input as a matrix."""
@@ -161,49 +167,49 @@ class Sequential(Module):
 
 def relu(x: Any) -> Any:
     """The larger of x and 0."""
-    return in_tensors("relu", x).stack.ops.relu(x)
+    return in_tensor("relu", x).stack.ops.relu(x)
 
 
 def relu6(x: Any) -> Any:
     """x between 0 and 6."""
-    return in_tensors("relu6", x).stack.ops.relu6(x)
+    return in_tensor("relu6", x).stack.ops.relu6(x)
 
 
 def gelu(x: Any) -> Any:
     """x times the normal distribution's function of it."""
-    return in_tensors("gelu", x).stack.ops.gelu(x)
+    return in_tensor("gelu", x).stack.ops.gelu(x)
 
 
 def gelu_tanh(x: Any) -> Any:
     """`gelu` by the approximation with a hyperbolic tangent."""
-    return in_tensors("gelu_tanh", x).stack.ops.gelu(x, approximate=True)
+    return in_tensor("gelu_tanh", x).stack.ops.gelu(x, approximate=True)
 
 
 def sigmoid(x: Any) -> Any:
     """``1 / (1 + exp(-x))``."""
-    return in_tensors("sigmoid", x).stack.ops.sigmoid(x)
+    return in_tensor("sigmoid", x).stack.ops.sigmoid(x)
 
 
 def tanh(x: Any) -> Any:
     """The hyperbolic tangent."""
-    return in_tensors("tanh", x).stack.ops.tanh(x)
+    return in_tensor("tanh", x).stack.ops.tanh(x)
 
 
 def softplus(x: Any) -> Any:
     """``log(1 + exp(x))``."""
-    return in_tensors("softplus", x).stack.ops.softplus(x)
+    return in_tensor("softplus", x).stack.ops.softplus(x)
 
 
 def silu(x: Any) -> Any:
     """``x * sigmoid(x)``."""
-    return in_tensors("silu", x).stack.ops.silu(x)
+    return in_tensor("silu", x).stack.ops.silu(x)
 
 
 def softmax(x: Any) -> Any:
     """Probabilities from scores, along the last axis."""
-    return in_tensors("softmax", x).stack.ops.softmax(x, axis=-1)
+    return in_tensor("softmax", x).stack.ops.softmax(x, axis=-1)
 
 
 def log_softmax(x: Any) -> Any:
     """Logarithm of `softmax`."""
-    return in_tensors("log_softmax", x).stack.ops.log_softmax(x, axis=-1)
+    return in_tensor("log_softmax", x).stack.ops.log_softmax(x, axis=-1)

@@ -12,7 +12,7 @@ import numpy as np
 from nnc_func.errors import ShapeError
 from nnc_func.facets.dims import same_extent
 from nnc_func.graph.origin import with_line
-from nnc_func.nn.inputs import in_tensors
+from nnc_func.nn.inputs import in_tensor
 
 
 def softmax_cross_entropy(logits: Any, labels: Any, label_smoothing: float = 0.0) -> Any:
@@ -42,8 +42,8 @@ def softmax_cross_entropy(logits: Any, labels: Any, label_smoothing: float = 0.0
 
 def _tensors(name: str, outputs: Any, targets: Any) -> tuple[Any, Any]:
     """Both as tensors of one stack."""
-    outputs = in_tensors(name, outputs, targets)
-    return outputs, in_tensors(name, targets, outputs)
+    outputs = in_tensor(name, outputs, targets)
+    return outputs, in_tensor(name, targets, outputs)
 
 
 def _class_numbers(logits: Any, labels: Any) -> None:

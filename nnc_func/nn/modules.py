@@ -16,7 +16,7 @@ from nnc_func.errors import OperatorError, ShapeError
 from nnc_func.facets.dtypes import kind_of
 from nnc_func.graph.tensors.tensor import Tensor
 from nnc_func.nn.abstract import Abstract
-from nnc_func.nn.inputs import from_shapes, in_tensors, stack_of
+from nnc_func.nn.inputs import from_shapes, in_tensor, in_tensors, stack_of
 from nnc_func.tree import flatten, mapped
 
 NOT_DRAWN = "not drawn"  # in place of a key
@@ -82,10 +82,12 @@ class Module:
     """What modules are made from: calling one applies it; `init` makes its tensors.
 
     Subclasses are decorated with `module` and define `forward(self, x, context)`, which applies parts of the module
-    by calling them with the same context; those with tensors of their own also define `create`.
+    by calling them with the same context; those with tensors of their own also define `create`. Where `takes_one` is
+    True, a tree of several tensors is refused.
     """
 
     is_tree: ClassVar[bool] = True
+    takes_one: ClassVar[bool] = False  # whether `forward` takes one tensor, and no tree of several
 
     def __call__(self, x: Any, context: Context | None = None, **more: Any) -> Any:
         """The module applied to a tensor. Without a context, as in inference: no dropout, no new state.
@@ -99,7 +101,7 @@ class Module:
             Its parameters have not been made, nothing is a tensor, or the context is none.
         """
         if not isinstance(x, Tensor):
-            x = in_tensors(self, x, self)
+            x = (in_tensor if self.takes_one else in_tensors)(self, x, self)
         if context is not None and not isinstance(context, Context):
             raise OperatorError(f"{self!r} is applied in a context, nn.Context(training=True) say, given {context!r}")
         me = self if context is None else context.entered(self, x)

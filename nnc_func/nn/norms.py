@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from nnc_func.facets.shapes import normalise_axes
 from nnc_func.nn.initialise import Initialiser, ones, zeros
+from nnc_func.nn.inputs import in_tensor
 from nnc_func.nn.layers import channels_of
 from nnc_func.nn.modules import Context, Module, module, parameter, state, static
 
@@ -26,6 +27,8 @@ class BatchNorm(Module):
     >>> BatchNorm().init(seed=0, shape=(None, 8, 8, 3)).mean
     array([0., 0., 0.], dtype=float32)
     """
+
+    takes_one: ClassVar[bool] = True
 
     scale: Any = parameter(default=None)
     offset: Any = parameter(default=None)
@@ -52,6 +55,7 @@ class BatchNorm(Module):
             keep = self.momentum
 
             def after(running: Any, batch: Any) -> Any:
+                running = in_tensor(self, running, x)  # NumPy's bfloat16 would become float32 beside a number
                 batch = batch if batch.dtype == running.dtype else batch.astype(running.dtype)
                 return running * keep + batch * (1 - keep)
 
@@ -68,6 +72,8 @@ class LayerNorm(Module):
     >>> LayerNorm(axis=(-2, -1)).init(seed=0, shape=(None, 8, 3))
     LayerNorm(scale=float32[8, 3], offset=float32[8, 3], axis=(-2, -1))
     """
+
+    takes_one: ClassVar[bool] = True
 
     scale: Any = parameter(default=None)
     offset: Any = parameter(default=None)
@@ -94,6 +100,8 @@ class RMSNorm(Module):
     RMSNorm(scale=float32[8])
     """
 
+    takes_one: ClassVar[bool] = True
+
     scale: Any = parameter(default=None)
     axis: Any = static(default=-1)
     epsilon: float = static(default=1e-6)
@@ -117,6 +125,8 @@ class GroupNorm(Module):
     >>> GroupNorm(2).init(seed=0, shape=(None, 8, 8, 6))
     GroupNorm(groups=2, scale=float32[6], offset=float32[6])
     """
+
+    takes_one: ClassVar[bool] = True
 
     groups: int = static()
     scale: Any = parameter(default=None)
@@ -143,6 +153,8 @@ class InstanceNorm(Module):
     >>> InstanceNorm(axis=1).init(seed=0, shape=(None, 3, 8, 8))
     InstanceNorm(scale=float32[3], offset=float32[3], axis=1)
     """
+
+    takes_one: ClassVar[bool] = True
 
     scale: Any = parameter(default=None)
     offset: Any = parameter(default=None)

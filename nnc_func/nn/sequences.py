@@ -9,7 +9,7 @@ from nnc_func.facets.dims import known
 from nnc_func.graph.origin import with_line
 from nnc_func.graph.tensors.tensor import Tensor
 from nnc_func.nn.initialise import Initialiser, Normal, fold_in, glorot_uniform, zeros
-from nnc_func.nn.inputs import ARRAYS, in_tensors
+from nnc_func.nn.inputs import ARRAYS, in_tensor
 from nnc_func.nn.lanes import over_lengths
 from nnc_func.nn.layers import channels_of
 from nnc_func.nn.modules import Context, Module, module, parameter, static
@@ -29,6 +29,8 @@ class Embedding(Module):
     Embedding(entries=1000, features=16, weight=float32[1000, 16])
     """
 
+    takes_one: ClassVar[bool] = True
+
     entries: int = static()
     features: int = static()
     weight: Any = parameter(default=None)
@@ -47,7 +49,7 @@ class Embedding(Module):
 
     def scores(self, x: Any, context: Context | None = None) -> Any:
         """The product of vectors ``(…, features)`` with every entry, ``(…, entries)``."""
-        x = in_tensors(self, x, self)
+        x = in_tensor(self, x, self)
         me: Any = self if context is None else context.entered(self, x)
         return x @ x.stack.ops.matrix_transpose(me.weight)
 
@@ -63,6 +65,8 @@ class Positions(Module):
     >>> Positions(1024).init(seed=0, shape=(None, 20, 16))
     Positions(count=1024, weight=float32[1024, 16])
     """
+
+    takes_one: ClassVar[bool] = True
 
     count: int = static()
     weight: Any = parameter(default=None)
@@ -102,6 +106,8 @@ class MultiHeadAttention(Module):
     (2, 10, 32)
     """
 
+    takes_one: ClassVar[bool] = True
+
     heads: int = static()
     query: Any = parameter(default=None)
     key: Any = parameter(default=None)
@@ -133,8 +139,8 @@ class MultiHeadAttention(Module):
 
     def attend(self, x: Any, source: Any, mask: Any = None, context: Context | None = None) -> Any:
         """Positions of `x` attend to those of `source`; the mask broadcasts against (…, heads, positions, source's)."""
-        x = in_tensors(self, x, source, self)
-        source = in_tensors(self, source, x)
+        x = in_tensor(self, x, source, self)
+        source = in_tensor(self, source, x)
         ops = x.stack.ops
         widths = [w.shape[1] for w in (self.query, self.key, self.value, self.output)]
         biases = [None] * 4 if self.bias is None else ops.split(self.bias, sections=tuple(widths))
@@ -187,6 +193,8 @@ class RNN(Module):
     array([5, 2])
     """
 
+    takes_one: ClassVar[bool] = True
+
     gates: ClassVar[int] = 1
     states: ClassVar[int] = 1
     operator: ClassVar[str] = "rnn"
@@ -238,7 +246,7 @@ class RNN(Module):
         return (every, *last)
 
     def _sequences(self, x: Any) -> Any:
-        x = in_tensors(self, x, self)
+        x = in_tensor(self, x, self)
         if x.ndim != 3:
             raise ShapeError(with_line(f"{self!r} wants sequences (samples, steps, inputs), given shape {x.shape}"))
         return x

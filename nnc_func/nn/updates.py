@@ -10,11 +10,11 @@ from typing import Any, ClassVar
 import numpy as np
 from attrs import frozen
 
-from nnc_func.errors import OperatorError
-from nnc_func.facets.dtypes import FLOAT32, is_bfloat16
+from nnc_func.errors import DTypeError, OperatorError, ShapeError
+from nnc_func.facets.dtypes import FLOAT32, is_bfloat16, kind_of
 from nnc_func.graph.origin import with_line
 from nnc_func.graph.tensors.tensor import Tensor
-from nnc_func.nn.inputs import in_tensors
+from nnc_func.nn.inputs import in_tensor
 from nnc_func.tree import flatten
 
 Slots = dict[str, Any]
@@ -48,6 +48,8 @@ class Update:
         ------
         OperatorError
             Trees of different structure, slots of another update, a rate that is no number, or no tensor among them.
+        ShapeError, DTypeError
+            A gradient of another shape than its parameter's, slots that change it, or a complex one of a real one.
         """
         leaves, structure = flatten(parameters)
         found, its = flatten(gradients)
@@ -63,19 +65,33 @@ class Update:
                 f"{structure!r}, and the slots {slots if not isinstance(slots, dict) else tuple(slots)}"
             )
         for what, number in (("rate", rate), ("step", step)):
-            if not isinstance(number, (int, float, np.number)) and getattr(number, "shape", None) != ():
+            if not _is_real(number) or (what == "step" and isinstance(number, (int, np.integer)) and number < 0):
                 raise OperatorError(with_line(f"{self!r} takes a {what} that is one number, given {number!r}"))
         if not all(isinstance(each, Tensor) for each in (*found, *leaves)):
-            found, leaves = ([in_tensors(self, x, found, leaves) for x in each] for each in (found, leaves))
-        rows = []
-        for i, (g, p) in enumerate(zip(found, leaves, strict=True)):
-            own, wanted = p.dtype, _computed_in(p)
-            if own != wanted:  # bfloat16
-                g, p = g.astype(wanted), p.astype(wanted)
-            new, kept = self.one(g, tuple(c[i] for c in columns), p, _like(step, p), _like(rate, p))
-            rows.append((new if own == wanted else new.astype(own), *kept))
+            found, leaves = ([in_tensor(self, x, found, leaves) for x in each] for each in (found, leaves))
+        rows = [
+            self._row(g, p, tuple([column[i] for column in columns]), step, rate)
+            for i, (g, p) in enumerate(zip(found, leaves, strict=True))
+        ]
         parts = [structure.build([row[at] for row in rows]) for at in range(1 + len(names))]
         return parts[0], dict(zip(names, parts[1:], strict=True))
+
+    def _row(self, g: Any, p: Any, slots: tuple[Any, ...], step: Any, rate: Any) -> tuple[Any, ...]:
+        """The new parameter and its slots, in shapes and dtypes as they were."""
+        own, wanted = p.dtype, _computed_in(p)
+        if kind_of(g.dtype) == "c" and kind_of(own) != "c":
+            raise DTypeError(with_line(f"{self!r} wants the gradient of a real parameter real, given {g.aval!r}"))
+        if g.shape != p.shape:
+            raise ShapeError(
+                with_line(f"{self!r} wants a gradient of the parameter's shape {p.shape}, given {g.shape}")
+            )
+        g = g if g.dtype == wanted else g.astype(wanted)
+        p = p if own == wanted else p.astype(wanted)  # bfloat16
+        new, kept = self.one(g, slots, p, _like(step, p), _like(rate, p))
+        if new.shape != p.shape:
+            given = ", ".join(str(getattr(each, "shape", ())) for each in slots)
+            raise ShapeError(with_line(f"{self!r} wants slots of the parameter's shape {p.shape}, given {given}"))
+        return (new if new.dtype == own else new.astype(own), *kept)
 
     def _names(self) -> tuple[str, ...]:
         return type(self).slots
@@ -89,6 +105,14 @@ def _computed_in(p: Any) -> Any:
     """The dtype of what is remembered of a parameter: its own, or float32 of bfloat16, in which 0.999 is 1."""
     own = np.dtype(str(p.dtype))
     return FLOAT32 if is_bfloat16(own) else own
+
+
+def _is_real(number: Any) -> bool:
+    """Whether it is one number that is real, in a tensor or not."""
+    if isinstance(number, (int, float)):
+        return True
+    dtype = getattr(number, "dtype", None)
+    return dtype is not None and getattr(number, "shape", None) == () and kind_of(dtype) in "biuf"
 
 
 def _like(number: Any, p: Any) -> Any:

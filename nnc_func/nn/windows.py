@@ -27,6 +27,8 @@ def _format(each: Any) -> str:
 class _Convolution(Module):
     """What convolutions and transposed ones have in common; subclasses say along how many axes."""
 
+    takes_one: ClassVar[bool] = True
+
     axes: ClassVar[int]
     operator: ClassVar[str]
     further: ClassVar[tuple[str, ...]] = ()  # parameters that not all of them have
@@ -196,6 +198,8 @@ class MaxPool2D(Module):
     MaxPool2D(window=2)
     """
 
+    takes_one: ClassVar[bool] = True
+
     axes: ClassVar[int] = 2
     operator: ClassVar[str] = "max_pool2d"
     further: ClassVar[tuple[str, ...]] = ()  # parameters that not all of them have
@@ -302,6 +306,8 @@ class GlobalMaxPool(Module):
     (2, 3)
     """
 
+    takes_one: ClassVar[bool] = True
+
     axis: int = static(default=-1)
     keepdims: bool = static(default=False)
 
@@ -321,6 +327,8 @@ class GlobalAveragePool(Module):
     >>> GlobalAveragePool(axis=1, keepdims=True)(nnc.eager().asarray(np.ones((2, 5, 4)))).shape
     (2, 5, 1)
     """
+
+    takes_one: ClassVar[bool] = True
 
     axis: int = static(default=-1)
     keepdims: bool = static(default=False)
@@ -344,6 +352,8 @@ class Resize(Module):
     >>> Resize(scale=2, method="linear")(nnc.eager().asarray(np.ones((1, 4, 3, 2)))).shape
     (1, 8, 6, 2)
     """
+
+    takes_one: ClassVar[bool] = True
 
     size: Any = static(default=None, converter=_tuples)
     scale: Any = static(default=None, converter=_tuples)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections import UserList, deque
+from enum import IntEnum
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -152,3 +153,37 @@ def test_an_owner_may_write_into_what_was_given(stack: nnc.Stack) -> None:
 def test_what_is_no_list_of_numbers_is_refused(stack: nnc.Stack, text: Any) -> None:
     with pytest.raises(DeviceError, match="number"):
         stack.ops.add(np.ones(2), text)
+
+
+@each_stack
+def test_variables_in_a_sequence_are_read_when_a_function_runs(stack: nnc.Stack) -> None:
+    """What is no list was made an array of as it was traced: the values of then were in the program."""
+    v = stack.variable("v", np.array([1.0, 3.0]))
+    program = stack.jit(lambda: stack.ops.matmul(Pair(v, v), np.ones((2, 3))))
+    assert program().numpy()[0].tolist() == [4.0] * 3
+    v.value.assign([10.0, 30.0])
+    assert program().numpy()[0].tolist() == [40.0] * 3
+
+
+class Two(IntEnum):
+    """Of a class of the user's."""
+
+    TWO = 2
+
+
+class Half(float):
+    """A number of a class of the user's."""
+
+
+@each_stack
+def test_numbers_of_a_users_class_are_numbers(stack: nnc.Stack) -> None:
+    x = stack.asarray([1.0, 2.0])
+    found = [x + Two.TWO, Two.TWO * x, x ** Half(0.5), stack.ops.where(x > Half(1.5), Two.TWO, x)]
+    wanted = [[3, 4], [2, 4], [1, 2**0.5], [1, 2]]
+    for each, numbers in zip(found, wanted, strict=True):
+        assert each.dtype == np.float64
+        np.testing.assert_array_equal(each.numpy(), numbers)
+    assert (x == Two.TWO).numpy().tolist() == [False, True]
+    entries = stack.array_api.asarray([1.0, 2.0])
+    entries[0] = Half(0.5)
+    assert entries.numpy().tolist() == [0.5, 2.0]

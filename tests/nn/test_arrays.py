@@ -221,3 +221,49 @@ def test_rates_and_slots_are_looked_at(update: Any) -> None:
     for wrong in (None, {"mean": {}, "squares": {}}, {"mean": slots}):
         with pytest.raises(OperatorError, match="made by init"):
             update(p, wrong, p, 0, 0.1)
+
+
+@STACKS
+def test_what_takes_one_tensor_refuses_a_tree(make: Any) -> None:
+    """It had been a bare AttributeError."""
+    stack = make()
+    x = stack.asarray(np.ones((2, 2)))
+    for call in (
+        nn.LayerNorm().init(0, (None, 2)), nn.Dense(3).init(0, (None, 2)), nn.relu, nn.softmax,
+        nn.MultiHeadAttention(heads=1).init(0, (None, 2, 2)), lambda tree: nn.quadratic(tree, x),
+        lambda tree: nn.quadratic(x, tree),
+    ):  # fmt: skip
+        for tree in ([x, x], {"a": x, "b": x}, (x, x)):
+            with pytest.raises(OperatorError, match=r"takes one tensor, given a (list|dict|tuple) of 2 .*test_arrays"):
+                call(tree)
+
+
+@STACKS
+def test_updates_take_one_real_number_and_gradients_like_the_parameters(make: Any) -> None:
+    stack = make()
+    w, sgd = stack.asarray([1.0, 2.0]), nn.SGD()
+    for rate in (np.datetime64("2020"), np.complex64(1j), 1j, np.str_("a"), np.array("a"), [0.1], np.ones(1)):
+        with pytest.raises(OperatorError, match=r"a rate that is one number.*test_arrays"):
+            sgd([w], {}, [w], 0, rate)
+    adam = nn.Adam()
+    with pytest.raises(OperatorError, match=r"a step that is one number, given -1"):
+        adam([w], adam.init([np.ones(2)]), [w], -1, 0.1)
+    with pytest.raises(ShapeError, match=r"a gradient of the parameter's shape \(2,\), given \(\)"):
+        sgd([stack.asarray(1.0)], {}, [w], 0, 0.1)
+    with pytest.raises(ShapeError, match=r"slots of the parameter's shape \(\), given \(3,\)"):
+        nn.SGD(momentum=0.9)([stack.asarray(1.0)], {"velocity": [np.ones(3)]}, [stack.asarray(1.0)], 0, 0.1)
+    with pytest.raises(DTypeError, match="the gradient of a real parameter real"):
+        sgd([stack.asarray([1j, 1j])], {}, [w], 0, 0.1)
+    for rate in (0.5, np.float32(0.5), np.array(0.5), stack.asarray(0.5)):
+        (found,), _ = sgd([w], {}, [stack.asarray([1.0, 2.0], dtype="float32")], 0, rate)
+        assert found.dtype == np.float32  # as it was, beside a wider gradient
+        np.testing.assert_array_equal(found.numpy(), [0.5, 1.0])
+
+
+@STACKS
+def test_statistics_of_a_model_of_arrays_keep_their_dtype(make: Any) -> None:
+    """NumPy's bfloat16 beside a number is float32."""
+    model = nn.BatchNorm().init(0, (None, 3), "bfloat16")
+    x = make().asarray(np.ones((4, 3)), dtype="bfloat16")
+    _, after = nn.apply(model, x)
+    assert (after.mean.dtype, after.variance.dtype) == (x.dtype, x.dtype)

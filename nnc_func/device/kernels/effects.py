@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from nnc_func.errors import CheckError, DTypeError, ShapeError
+from nnc_func.facets.dtypes import as_dtype
 
 
 def host(array: Any) -> Any:
@@ -108,7 +109,7 @@ def _call(values: Any, function: Any, shapes: Any, dtypes: Any, pure: bool) -> l
             raise DTypeError(
                 f"{_name(function)} returned {array.dtype} as result {i}, callback expects {np.dtype(dtype)}; cast it"
             )
-        arrays.append(array.astype(dtype))
+        arrays.append(array.astype(as_dtype(dtype)))
     return arrays
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from sys import maxsize
 from typing import Any
 
 import numpy as np
@@ -313,6 +314,8 @@ def one_hot(xp: Any, indices: Any, *, depth: int, dtype: Any, checked: bool) -> 
     """In any namespace: each index compared with every place."""
     if checked:
         _check_classes(xp, indices, depth)
+    if depth > maxsize:  # NumPy's range of them would be empty
+        raise MemoryError(f"{depth} classes are more than can be addressed")
     places = xp.arange(depth, dtype=dtype_in(xp, INT64))
     return converted(xp, converted(xp, indices, INT64)[..., None] == places, dtype)
 

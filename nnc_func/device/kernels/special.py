@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from fractions import Fraction
 from functools import lru_cache
 from importlib import import_module
 from typing import Any
@@ -199,7 +200,7 @@ def polygamma(xp: Any, x: Any, *, order: int) -> Any:
     if order == 0:
         return _digamma(xp, x)
     mirrored = x < 0
-    found = _zeta(xp, xp.where(mirrored, 1 - x, x), order + 1) * ((-1) ** (order + 1) * math.factorial(order))
+    found = _zeta(xp, xp.where(mirrored, 1 - x, x), order + 1) * (-1) ** (order + 1)
     away = xp.where(xp.isfinite(x), x - xp.round(x), xp.full_like(x, 0.25))
     pole = mirrored & (away == 0)
     angle = math.pi * xp.where(away == 0, xp.full_like(x, 0.25), away)
@@ -243,17 +244,29 @@ def _digamma(xp: Any, x: Any) -> Any:
 
 
 def _zeta(xp: Any, x: Any, s: int) -> Any:
-    """Hurwitz's zeta function by the sum formula of Euler and Maclaurin, of positive numbers; NaN elsewhere."""
+    """Hurwitz's zeta function times (s - 1)!, of positive numbers, by Euler's and Maclaurin's formula; NaN elsewhere.
+
+    Numbers are divided by a power of two, whose own power stands beside the factorial: neither leaves float64 then.
+    """
     usable = (x > 0) & (x < math.inf)
-    at = xp.where(usable, x, xp.ones_like(x))
+    factorial = math.factorial(s - 1)
+    bits = int(math.log2(factorial) / s)
+    unit, rest = 2.0**-bits, float(Fraction(factorial, 2 ** (bits * s)))
+
+    def power(at: Any, exponent: int) -> Any:
+        """What is left of the factorial, over a power; in two halves where one alone might leave float64."""
+        half = exponent // 2 if exponent > 20 else 0
+        return at**-half * rest * at ** (half - exponent) if half else at**-exponent * rest
+
+    at = xp.where(usable, x, xp.ones_like(x)) * unit
     found = xp.zeros_like(at)
     for _ in range(FAR + s):
-        found = found + at**-s
-        at = at + 1
-    found = found + at ** (1 - s) / (s - 1) + at**-s / 2
+        found = found + power(at, s)
+        at = at + unit
+    found = found + power(at, s - 1) / (unit * (s - 1)) + power(at, s) / 2
     factor = float(s)
     for k, b in enumerate(BERNOULLI, 1):
-        found = found + b / math.factorial(2 * k) * factor * at ** -(s + 2 * k - 1)
+        found = found + b / math.factorial(2 * k) * factor * unit ** (2 * k - 1) * power(at, s + 2 * k - 1)
         factor *= (s + 2 * k - 1) * (s + 2 * k)
     nowhere = xp.where(x == math.inf, xp.zeros_like(x), xp.full_like(x, math.nan))
     return xp.where(usable, found, xp.where(x == 0, xp.full_like(x, math.inf), nowhere))

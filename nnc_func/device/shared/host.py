@@ -56,7 +56,19 @@ def numbers(device: Any, value: Any, dtype: Any = None) -> Any:
         ) from None
     if kind_of(found.dtype) not in "biufc":
         raise DeviceError(f"{device!r} holds numbers and booleans, given {_told(value, found)}")
-    return found
+    return native(found)
+
+
+def native(array: Any) -> Any:
+    """An array of NumPy's in this machine's order of bytes, which kernels ask for; itself where it is.
+
+    Examples
+    --------
+    >>> native(np.ones(2, ">f4")).dtype
+    dtype('float32')
+    """
+    dtype = array.dtype
+    return array if dtype.isnative else array.astype(dtype.newbyteorder("="))
 
 
 def copy_of(device: Any, array: Any) -> Any:

@@ -60,6 +60,8 @@ def recycled(device: Any, aval: Any, what: str) -> Recycled:
     """Buffers of that shape and dtype; `what` says what they are for, should there be no memory."""
 
     check_axes(aval.shape)
+    if max(aval.shape, default=0) > maxsize:  # beside an extent of 0
+        raise AllocationError(f"{what}, {aval!r}, has an axis that is longer than can be addressed")
 
     def make() -> Any:
         with memory(aval.nbytes, f"{what}, {aval!r},"):

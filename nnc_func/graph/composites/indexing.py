@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from nnc_func.declaration import plain
 from nnc_func.errors import OperatorError, ShapeError
 from nnc_func.facets.dims import product
-from nnc_func.facets.dtypes import kind_of
+from nnc_func.facets.dtypes import kind_of, weak
 from nnc_func.facets.indexing import ARRAY, Reading, read
 from nnc_func.facets.movement import sliced
 from nnc_func.facets.samples import Samples, Tolerance
@@ -159,6 +160,8 @@ def taking(o: Ops[Any], values: Any, x: Any) -> Any:
 
 def _fitting(o: Ops[Any], values: Any, x: Any, shape: Any) -> Any:
     """The values in the shape of what is written over; a number takes the dtype of the tensor."""
+    if not hasattr(values, "shape"):  # of a class of the user's
+        values = o.full(shape=(), value=values, dtype=weak(plain(values), [o.dtype(x)]))
     if (
         values.shape == ()
         and o.dtype(values) != o.dtype(x)

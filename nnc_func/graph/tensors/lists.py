@@ -12,11 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from nnc_func.device.shared.host import numbers
+from nnc_func.declaration import plain
+from nnc_func.device.shared.host import native, numbers
 from nnc_func.facets.dims import DEEPEST
-from nnc_func.facets.dtypes import scalar, weak
+from nnc_func.facets.dtypes import kind_of, scalar, weak
 from nnc_func.graph.operator import SCALARS
 from nnc_func.graph.ops import CATALOGUE
+from nnc_func.graph.origin import at_users_line
 from nnc_func.graph.tensors.tensor import Tensor
 from nnc_func.op import Op
 
@@ -81,12 +83,20 @@ def converted(stack: Any, value: Any, dtype: Any = None) -> Tensor | None:
     return found if found is None or dtype in (None, found.dtype) else found.astype(dtype)
 
 
-def carrier(stack: Any, rows: Any) -> Any:
-    """What flows through the layers of a stack for a list, or for another sequence of numbers, which is copied."""
-    found = converted(stack, rows)
+@at_users_line
+def carrier(stack: Any, given: Any) -> Any:
+    """What flows through the layers of a stack for what is no tensor: an array for a sequence, which is copied."""
+    if type(given) is np.ndarray:
+        return native(given) if kind_of(given.dtype) in "biufc" else numbers(stack.device, given)
+    is_data = isinstance(given, (Sequence, int, float, complex)) and not isinstance(given, (str, bytes))
+    if hasattr(given, "dtype") or not is_data:
+        return given
+    if not isinstance(given, Sequence):  # a number of a class of the user's, an enumeration say
+        return plain(given)
+    found = converted(stack, given)
     if found is not None:
         return found.value
-    made = numbers(stack.device, rows)
+    made = numbers(stack.device, given)
     return made if made.base is None else made.copy()  # of what shows its memory, as a memoryview does
 
 

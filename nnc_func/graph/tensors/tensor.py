@@ -445,7 +445,12 @@ def listed(tensors: Any, what: str) -> Any:
         raise GraphError(f"{what} are a list of tensors, given one, {tensors!r}: put it into brackets")
     if isinstance(tensors, (str, bytes, type)) or not hasattr(tensors, "__iter__"):
         raise GraphError(f"{what} are a list of tensors, given {tensors!r}")
-    return tensors if isinstance(tensors, (tuple, list)) else [*tensors]
+    if isinstance(tensors, (tuple, list)):
+        return tensors
+    try:
+        return [*tensors]
+    except (TypeError, NotImplementedError) as error:  # an array without axes, say
+        raise GraphError(f"{what} are a list of tensors, given {tensors!r}: {error}") from None
 
 
 def paired(updates: Any) -> list[tuple[Any, Any]]:
