@@ -45,15 +45,17 @@ def _in_parent() -> None:
 
 
 def _forked() -> None:
-    free()
-    for function in _in_child:
-        function()
     pause = _pauses.get(get_ident())
-    _pauses.clear()
-    no_full_collections.forked()
-    uncollected.forked()
-    if pause is not None:
-        pause.__exit__()
+    try:
+        free()
+        for function in _in_child:
+            function()
+    finally:
+        _pauses.clear()
+        no_full_collections.forked()
+        uncollected.forked()
+        if pause is not None:
+            pause.__exit__()
 
 
 def _wait_for_imports() -> None:

@@ -179,6 +179,7 @@ def test_whole_numbers_of_any_size_stand_beside_floats(stack: Any, dtype: str) -
         stack.ops.full(shape=(2,), value=large, dtype=dtype),
         stack.ops.pad(ones, widths=((1, 0),), value=large)[0],
         stack.asarray([one, large])[1],
+        stack.asarray([1, large], dtype=dtype)[1],
         stack.ops.where(ones == 2, ones, large),
         stack.jit(lambda x: x * large)(ones),
     ):
@@ -216,6 +217,8 @@ def test_the_order_of_bytes_is_this_machines(stack: Any, name: str) -> None:
         assert each.numpy().dtype.isnative
         np.testing.assert_allclose(each.numpy(), wanted, rtol=1e-6)
     np.testing.assert_array_equal(stack.ops.relu_gradient(numbers, numbers).numpy(), [1.5, 0.0])
+    mapped = numbers.view(np.memmap)
+    np.testing.assert_array_equal(stack.ops.relu_gradient(mapped, mapped).numpy(), [1.5, 0.0])
     gradient = stack.grad(lambda x: tanh(x).sum())(numbers)
     np.testing.assert_allclose(gradient.numpy(), 1 - wanted**2, rtol=1e-5)
     np.testing.assert_array_equal(
@@ -228,3 +231,6 @@ def test_an_input_of_another_order_of_bytes_is_native() -> None:
     assert x.dtype.isnative
     program = LAZY.compile([x], LAZY.ops.relu_gradient(x, x))
     np.testing.assert_array_equal(program(np.array([1.5, -2.0], ">f4")), [1.5, 0.0])
+    out = np.zeros(2, ">f4")
+    program(np.array([1.5, -2.0], ">f4"), out=[out])
+    np.testing.assert_array_equal(out, [1.5, 0.0])

@@ -192,9 +192,7 @@ def test_thresholds_that_another_thread_sets_at_any_moment() -> None:
     try:
         for each in threads:
             each.start()
-        until, n = time.perf_counter() + 1.0, 0
-        while time.perf_counter() < until:
-            n += 1
+        for n in range(1000):
             wanted = 500 + n % 400, 5 + n % 15, 20 + n % 7
             gc.set_threshold(*wanted)
             for _ in range(3):
@@ -211,7 +209,7 @@ def test_thresholds_that_another_thread_sets_at_any_moment() -> None:
         sys.setswitchinterval(interval)
         gc.set_threshold(*usual)
         gc.enable()
-    assert (lost, n > 100) == ([], True)
+    assert not lost
 
 
 def test_threads_that_take_turns_at_a_lock_leave_the_collector_time() -> None:

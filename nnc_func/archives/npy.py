@@ -91,7 +91,7 @@ def array_header(content: bytes) -> ArrayHeader:
 
 def _dtype(written: str) -> np.dtype[Any]:
     try:
-        found = as_dtype(BFLOAT16 if written.lstrip("|<>=") == PAIR else written)
+        found = as_dtype(BFLOAT16) if written.lstrip("|<>=") == PAIR else np.dtype(written)
         check_held(found)
     except DTypeError as error:
         raise FileFormatError(str(error)) from None

@@ -73,7 +73,7 @@ def settled(stack: Any, aux: Any) -> Any:
 
 def tensors(stack: Any, tree: Any) -> Any:
     """A tree with tensors for leaves; a list of numbers is one tensor."""
-    if isinstance(tree, (list, tuple)) and _numbers(tree):
+    if type(tree) in (list, tuple) and _numbers(tree):
         return stack.asarray(tree)
     return mapped(lambda leaf: leaf if isinstance(leaf, Tensor) else stack.asarray(leaf), tree)
 

@@ -14,7 +14,7 @@ from nnc_func.control_flow.attempts import trial
 from nnc_func.control_flow.least_dtypes import least_dtypes
 from nnc_func.control_flow.messages import at, given, leaves_of, of_fields, shown
 from nnc_func.control_flow.tracing import SCALARS, TracedBody, aval_of, depth, tensor_of
-from nnc_func.errors import DTypeError, OperatorError, ShapeError
+from nnc_func.errors import DeviceError, DTypeError, OperatorError, ShapeError
 from nnc_func.facets.dims import Dim, computing, same_extent
 from nnc_func.facets.dtypes import holds, kind_of
 from nnc_func.facets.dtypes import weak as weak_dtype
@@ -90,7 +90,7 @@ class Carry:
         for leaf, aval, path in zip(self.leaves, avals, self.structure.paths, strict=True):
             try:
                 each = self.stack.asarray(leaf, aval.dtype) if type(leaf) in SCALARS else leaf
-            except (OverflowError, TypeError, ValueError) as error:
+            except (DeviceError, DTypeError) as error:
                 raise OperatorError(
                     f"{self.what}{self.at(path)} starts as {leaf!r}, and is {aval.dtype} after the body, which does "
                     f"not hold that ({error}); start with a tensor, or cast within the body{self.told}"

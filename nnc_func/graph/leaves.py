@@ -10,7 +10,7 @@ from weakref import ref
 import numpy as np
 
 from nnc_func.aval import Aval
-from nnc_func.device.shared.host import copy_of, numbers
+from nnc_func.device.shared.host import copy_of, native, numbers
 from nnc_func.errors import DTypeError, GraphError, PlaceError, RunError, ShapeError, TracingError
 from nnc_func.facets.derivatives import Constant
 from nnc_func.facets.dtypes import as_dtype, check_conversion
@@ -79,8 +79,9 @@ def owned(device: Any, value: Any, dtype: Any = None, place: Place = None) -> An
         dtype = as_dtype(dtype) if type(dtype) is str else dtype
         check_conversion(value, dtype)
         value = value if isinstance(value, (np.ndarray, np.generic)) else numbers(device, value, dtype)
-        dtype = as_dtype(value.dtype if dtype is None else dtype)
         kept = value if getattr(device, "forgets_elements", False) else np.array(value, dtype, order="C")
+        if not kept.dtype.isnative:
+            kept, dtype = native(kept), as_dtype(kept.dtype)
         held = getattr(device, "held", None)
         if held is not None and place is None:  # a stack: a value that will change is no number of its graph
             return held(owned(device.device, kept, dtype))

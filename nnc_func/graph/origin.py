@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -23,6 +24,7 @@ MODELS = PACKAGE + "models" + os.sep  # networks are programs as users write the
 NOBODYS = (PACKAGE, "<attrs", "<nnc_func ", "nnc_func rule ", "<__array_function__", "<frozen ")
 """Files that are no user's: ours, generated, Python's own start."""
 SITES = 100_000  # lines that are told by numbers, at most
+_LINE = re.compile(r" \(at [^()]+:\d+ in ")
 F = TypeVar("F", bound=Callable[..., Any])
 Origin = tuple[Any, ...]  # flat: code, instruction offset, code, instruction offset …
 
@@ -186,7 +188,7 @@ def describe(where: Origin, most: int = 1) -> str:
 
 def with_line(message: str) -> str:
     """What an error says, with the user's line behind it unless a line is in it already."""
-    where = "" if " (at " in message else describe(origin())
+    where = "" if _LINE.search(message) else describe(origin())
     return f"{message} (at {where})" if where else message
 
 

@@ -106,24 +106,32 @@ def in_tensors(who: Any, x: Any, *beside: Any) -> Any:
 
 
 def in_tensor(who: Any, x: Any, *beside: Any) -> Any:
-    """As `in_tensors`, of what is to be one tensor.
+    """As `in_tensors`, of what is to be one tensor: a list of several is, beside each other along a new axis.
 
     Raises
     ------
     OperatorError
-        It is a tree of several, or there is no tensor.
+        It is another tree, or there is no tensor.
+    ShapeError
+        Rows of a list are of different shapes.
 
     Examples
     --------
     >>> import nnc_func as nnc
-    >>> in_tensor("a loss", np.ones(2), nnc.eager().asarray([1.0])).shape
-    (2,)
+    >>> x = nnc.eager().asarray([1.0])
+    >>> in_tensor("a loss", np.ones(2), x).shape, in_tensor("a loss", [x, x]).shape
+    ((2,), (2, 1))
     """
     found = in_tensors(who, x, *beside)
+    if type(found) in (list, tuple):
+        return stack_of(found).asarray(found)
     if not isinstance(found, Tensor):
-        count = len(flatten(found)[0])
-        raise OperatorError(with_line(f"{who} takes one tensor, given a {type(x).__name__} of {count}"))
+        raise OperatorError(with_line(f"{who} takes one tensor, given {_kind(x)}"))
     return found
+
+
+def _kind(x: Any) -> str:
+    return f"a {type(x).__name__} of {len(flatten(x)[0])}"
 
 
 def in_arrays(x: Any, dtype: Any) -> Any:

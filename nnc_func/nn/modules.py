@@ -75,6 +75,8 @@ def module(cls: C) -> C:
         raise OperatorError(f"@module is for subclasses of nn.Module: write class {cls.__name__}(nn.Module)")
     if cls.forward is Module.forward:
         raise OperatorError(f"the module {cls.__name__} has no forward(self, x, context): it says how it is applied")
+    if "forward" in vars(cls) and "takes_one" not in vars(cls):
+        cls.takes_one = False  # whatever another `forward` takes
     return attrs.frozen(eq=False, repr=False, slots=False)(cls)
 
 
@@ -87,7 +89,7 @@ class Module:
     """
 
     is_tree: ClassVar[bool] = True
-    takes_one: ClassVar[bool] = False  # whether `forward` takes one tensor, and no tree of several
+    takes_one: ClassVar[bool] = False  # whether this `forward` takes one tensor, and no tree of several
 
     def __call__(self, x: Any, context: Context | None = None, **more: Any) -> Any:
         """The module applied to a tensor. Without a context, as in inference: no dropout, no new state.

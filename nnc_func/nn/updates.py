@@ -11,6 +11,7 @@ import numpy as np
 from attrs import frozen
 
 from nnc_func.errors import DTypeError, OperatorError, ShapeError
+from nnc_func.facets.dims import same_extent
 from nnc_func.facets.dtypes import FLOAT32, is_bfloat16, kind_of
 from nnc_func.graph.origin import with_line
 from nnc_func.graph.tensors.tensor import Tensor
@@ -65,8 +66,11 @@ class Update:
                 f"{structure!r}, and the slots {slots if not isinstance(slots, dict) else tuple(slots)}"
             )
         for what, number in (("rate", rate), ("step", step)):
-            if not _is_real(number) or (what == "step" and isinstance(number, (int, np.integer)) and number < 0):
-                raise OperatorError(with_line(f"{self!r} takes a {what} that is one number, given {number!r}"))
+            if not _is_real(number):
+                given = f"{number!r}{', which is not real' if np.ndim(number) == 0 else ''}"
+                raise OperatorError(with_line(f"{self!r} takes a {what} that is one number, given {given}"))
+        if not isinstance(step, Tensor) and step < 0:
+            raise OperatorError(with_line(f"{self!r} counts steps from 0 on, given step {step!r}"))
         if not all(isinstance(each, Tensor) for each in (*found, *leaves)):
             found, leaves = ([in_tensor(self, x, found, leaves) for x in each] for each in (found, leaves))
         rows = [
@@ -77,21 +81,19 @@ class Update:
         return parts[0], dict(zip(names, parts[1:], strict=True))
 
     def _row(self, g: Any, p: Any, slots: tuple[Any, ...], step: Any, rate: Any) -> tuple[Any, ...]:
-        """The new parameter and its slots, in shapes and dtypes as they were."""
-        own, wanted = p.dtype, _computed_in(p)
+        """The new parameter, of its shape and dtype, and its slots."""
+        own, wanted, shape = p.dtype, _computed_in(p), p.shape
         if kind_of(g.dtype) == "c" and kind_of(own) != "c":
             raise DTypeError(with_line(f"{self!r} wants the gradient of a real parameter real, given {g.aval!r}"))
-        if g.shape != p.shape:
-            raise ShapeError(
-                with_line(f"{self!r} wants a gradient of the parameter's shape {p.shape}, given {g.shape}")
-            )
-        g = g if g.dtype == wanted else g.astype(wanted)
-        p = p if own == wanted else p.astype(wanted)  # bfloat16
+        if not _may_be(g.shape, shape):
+            raise ShapeError(with_line(f"{self!r} wants a gradient of the parameter's shape {shape}, given {g.shape}"))
+        if own != wanted:  # bfloat16
+            g, p = g.astype(wanted), p.astype(wanted)
         new, kept = self.one(g, slots, p, _like(step, p), _like(rate, p))
-        if new.shape != p.shape:
+        if not _may_be(new.shape, shape):
             given = ", ".join(str(getattr(each, "shape", ())) for each in slots)
-            raise ShapeError(with_line(f"{self!r} wants slots of the parameter's shape {p.shape}, given {given}"))
-        return (new if new.dtype == own else new.astype(own), *kept)
+            raise ShapeError(with_line(f"{self!r} wants slots of the parameter's shape {shape}, given {given}"))
+        return (new if new.dtype == own or kind_of(own) not in "fc" else new.astype(own), *kept)
 
     def _names(self) -> tuple[str, ...]:
         return type(self).slots
@@ -105,6 +107,11 @@ def _computed_in(p: Any) -> Any:
     """The dtype of what is remembered of a parameter: its own, or float32 of bfloat16, in which 0.999 is 1."""
     own = np.dtype(str(p.dtype))
     return FLOAT32 if is_bfloat16(own) else own
+
+
+def _may_be(given: Any, wanted: Any) -> bool:
+    """Whether a shape may be another: extents that are not known are looked at when a program runs."""
+    return len(given) == len(wanted) and all(map(same_extent, given, wanted))
 
 
 def _is_real(number: Any) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import gc
 import importlib
 import os
@@ -9,7 +10,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -270,28 +270,27 @@ def test_a_fork_waits_until_no_other_thread_is_amid_an_import(tmp_path: Path, mo
 
     Of others it would wait for a second where the program itself is a module that is being imported.
     """
-    for name in "slowly_imported", "others_own":
-        (tmp_path / f"{name}.py").write_text("import time\ntime.sleep(0.5)\n", encoding="utf-8")
+    text = "import builtins, time\nbuiltins.begun.set()\nbuiltins.ended.wait({})\n"
+    (tmp_path / "slowly_imported.py").write_text(text.format(0.3), encoding="utf-8")
+    (tmp_path / "others_own.py").write_text(text.format(60), encoding="utf-8")
     monkeypatch.setattr(nnc, "__path__", [*nnc.__path__, str(tmp_path)])
     monkeypatch.syspath_prepend(tmp_path)
-    taken = {}
     for name in "nnc_func.slowly_imported", "others_own":
+        begun, ended = threading.Event(), threading.Event()
+        monkeypatch.setattr(builtins, "begun", begun, raising=False)
+        monkeypatch.setattr(builtins, "ended", ended, raising=False)
         thread = threading.Thread(target=importlib.import_module, args=(name,))
         thread.start()
-        time.sleep(0.05)
-        begun = time.perf_counter()
-        signal.alarm(30)
+        assert begun.wait(60)
         child = os.fork()
         if child == 0:
             signal.alarm(10)
             if name != "others_own":
                 importlib.import_module(name)
             os._exit(0)
-        signal.alarm(0)
-        taken[name] = time.perf_counter() - begun
+        ended.set()
         assert within(20, partial(status, child)) == 0
         thread.join()
-    assert taken["others_own"] < taken["nnc_func.slowly_imported"]
 
 
 def status(child: int) -> int:

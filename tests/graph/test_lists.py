@@ -187,3 +187,11 @@ def test_numbers_of_a_users_class_are_numbers(stack: nnc.Stack) -> None:
     entries = stack.array_api.asarray([1.0, 2.0])
     entries[0] = Half(0.5)
     assert entries.numpy().tolist() == [0.5, 2.0]
+
+
+@each_stack
+def test_a_list_that_contains_itself_and_a_tensor_is_refused(stack: nnc.Stack) -> None:
+    endless: list[Any] = [stack.asarray(1.0)]
+    endless.append(endless)
+    with pytest.raises(ShapeError, match="at most 64 deep"):
+        stack.ops.add(endless, 1.0)

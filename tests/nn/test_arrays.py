@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import attrs
 import numpy as np
@@ -223,19 +223,63 @@ def test_rates_and_slots_are_looked_at(update: Any) -> None:
             update(p, wrong, p, 0, 0.1)
 
 
+class Halves(NamedTuple):
+    """A tree that is no list."""
+
+    first: Any
+    second: Any
+
+
 @STACKS
-def test_what_takes_one_tensor_refuses_a_tree(make: Any) -> None:
+def test_what_takes_one_tensor_takes_a_list_of_several_and_no_other_tree(make: Any) -> None:
     """It had been a bare AttributeError."""
     stack = make()
-    x = stack.asarray(np.ones((2, 2)))
+    row = stack.asarray(RNG.normal(size=2))
+    x = stack.asarray(np.stack([row.numpy()] * 2))
     for call in (
         nn.LayerNorm().init(0, (None, 2)), nn.Dense(3).init(0, (None, 2)), nn.relu, nn.softmax,
-        nn.MultiHeadAttention(heads=1).init(0, (None, 2, 2)), lambda tree: nn.quadratic(tree, x),
+        nn.Sequential(nn.Dense(3), nn.relu).init(0, (None, 2)), lambda tree: nn.quadratic(tree, x),
         lambda tree: nn.quadratic(x, tree),
     ):  # fmt: skip
-        for tree in ([x, x], {"a": x, "b": x}, (x, x)):
-            with pytest.raises(OperatorError, match=r"takes one tensor, given a (list|dict|tuple) of 2 .*test_arrays"):
+        wanted = call(x).numpy()
+        for rows in ([row, row], (row, row), [row, [row[0], row[1]]]):
+            np.testing.assert_array_equal(call(rows).numpy(), wanted)
+        for tree in ({"a": row, "b": row}, Halves(row, row)):
+            with pytest.raises(OperatorError, match=r"takes one tensor, given a (dict|Halves) of 2 .*test_arrays"):
                 call(tree)
+
+
+def test_a_layer_with_a_forward_of_its_own_may_take_a_tree() -> None:
+    @nn.module
+    class Joined(nn.Flatten):
+        def forward(self, x: Any, context: Any = None) -> Any:
+            return nn.Flatten.forward(self, x["a"] + x["b"], context)
+
+    x = nnc.eager().asarray(np.ones((4, 2, 3)))
+    assert Joined()({"a": x, "b": x}).shape == (4, 6)
+    with pytest.raises(OperatorError, match="takes one tensor"):
+        nn.Flatten()({"a": x, "b": x})
+
+
+@STACKS
+def test_an_update_of_narrow_parameters_is_computed_as_wide_as_its_gradients(make: Any) -> None:
+    stack = make()
+    for update in (nn.Adam(), nn.RMSprop(), nn.SGD(momentum=0.9)):
+        for size in (1e-4, 1e5):
+            p = [stack.asarray([1.0, 2.0], dtype="float16")]
+            slots, g = update.init(p), [stack.asarray([size] * 2, dtype="float32")]
+            for step in range(2):
+                p, slots = update(g, slots, p, step, 1e-6)
+            assert p[0].dtype == np.float16
+            assert np.isfinite(p[0].numpy()).all()
+
+
+def test_extents_of_a_gradient_may_be_known_later() -> None:
+    lazy = nnc.lazy()
+    p, g = lazy.input("p", ("n",), "float32"), lazy.input("g", ("m",), "float32")
+    (new,), _ = nn.SGD()([g], {}, [p], 0, 0.5)
+    found = lazy.compile([p, g], new)(np.ones(3, "float32"), np.full(3, 2, "float32"))
+    np.testing.assert_array_equal(found, np.zeros(3))
 
 
 @STACKS
@@ -243,11 +287,12 @@ def test_updates_take_one_real_number_and_gradients_like_the_parameters(make: An
     stack = make()
     w, sgd = stack.asarray([1.0, 2.0]), nn.SGD()
     for rate in (np.datetime64("2020"), np.complex64(1j), 1j, np.str_("a"), np.array("a"), [0.1], np.ones(1)):
-        with pytest.raises(OperatorError, match=r"a rate that is one number.*test_arrays"):
+        with pytest.raises(OperatorError, match=r"a rate that is one number, given .*test_arrays"):
             sgd([w], {}, [w], 0, rate)
     adam = nn.Adam()
-    with pytest.raises(OperatorError, match=r"a step that is one number, given -1"):
-        adam([w], adam.init([np.ones(2)]), [w], -1, 0.1)
+    for step in (-1, -1.5, np.array(-1)):
+        with pytest.raises(OperatorError, match=r"counts steps from 0 on, given"):
+            adam([w], adam.init([np.ones(2)]), [w], step, 0.1)
     with pytest.raises(ShapeError, match=r"a gradient of the parameter's shape \(2,\), given \(\)"):
         sgd([stack.asarray(1.0)], {}, [w], 0, 0.1)
     with pytest.raises(ShapeError, match=r"slots of the parameter's shape \(\), given \(3,\)"):

@@ -16,7 +16,7 @@ from attrs import Factory, field
 from nnc_func.aval import Aval
 from nnc_func.declaration import Items
 from nnc_func.device.shared.dispatch import Dispatch, Infer
-from nnc_func.device.shared.host import HOST, foreign, numbers
+from nnc_func.device.shared.host import HOST, foreign, native, numbers
 from nnc_func.device.shared.kernel_choice import fresh
 from nnc_func.device.shared.namespace import (
     MOST_NUMBERS,
@@ -180,7 +180,7 @@ class ArrayDevice(Layer):
         """
         if self.owns(value):
             if dtype is None or (given := self.aval(value).dtype) == dtype:
-                return value
+                return native(value) if isinstance(value, np.ndarray) else value
             return self._cast(value, converted(given, dtype=dtype))
         return self.place(numbers(self, value, dtype))
 

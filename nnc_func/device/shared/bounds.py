@@ -34,22 +34,6 @@ def reach(shape: Sequence[int], strides: Sequence[int], itemsize: int) -> tuple[
     return low, high
 
 
-def check_axes(shape: Sequence[int]) -> None:
-    """Raise DeviceError where an array cannot have as many axes as a shape has.
-
-    Examples
-    --------
-    >>> check_axes((1,) * 65)
-    Traceback (most recent call last):
-      ...
-    nnc_func.errors.DeviceError: arrays have 64 axes at most, and one of 65 is wanted: reshape it, or join axes
-    """
-    if len(shape) > RANK:
-        raise DeviceError(
-            f"arrays have {RANK} axes at most, and one of {len(shape)} is wanted: reshape it, or join axes"
-        )
-
-
 def check_view(nbytes: int, offset: int, shape: Sequence[int], strides: Sequence[int] | None, itemsize: int) -> None:
     """Raise unless an array lies inside a run of memory.
 
@@ -76,8 +60,7 @@ def check_view(nbytes: int, offset: int, shape: Sequence[int], strides: Sequence
     Traceback (most recent call last):
     nnc_func.errors.DeviceError: an array of shape (72057594037927937, 64), ... lies outside of 64 bytes
     """
-    check_axes(shape)
-    if type(offset) is int and _is_inside(nbytes, offset, shape, strides, itemsize):
+    if type(offset) is int and len(shape) <= RANK and _is_inside(nbytes, offset, shape, strides, itemsize):
         return
     raise DeviceError(
         f"an array of shape {tuple(shape)}, strides {strides} and items of {itemsize} bytes, at byte {offset}, lies "

@@ -8,7 +8,7 @@ import attrs
 import numpy as np
 
 from nnc_func.errors import DeviceError, NncError
-from nnc_func.facets.dtypes import as_dtype, check_conversion, kind_of, scalar
+from nnc_func.facets.dtypes import as_dtype, check_conversion, is_bfloat16, kind_of, scalar
 
 HOST = (np.ndarray, np.generic)  # data that is nobody's yet, as Python numbers and lists are
 ELSEWHERE = ("__array_namespace__", "__cuda_array_interface__")  # what arrays of other devices have, one or the other
@@ -45,7 +45,7 @@ def numbers(device: Any, value: Any, dtype: Any = None) -> Any:
         raise foreign(device, value, "asarray")
     try:
         wanted = dtype if dtype is None else as_dtype(dtype)
-        found = np.asarray(scalar(value, wanted) if wanted is not None and type(value) is int else value, wanted)
+        found = np.asarray(_rounded(value, wanted) if wanted is not None else value, wanted)
     except NncError:
         raise
     except (TypeError, ValueError, RuntimeError, OverflowError) as error:
@@ -57,6 +57,16 @@ def numbers(device: Any, value: Any, dtype: Any = None) -> Any:
     if kind_of(found.dtype) not in "biufc":
         raise DeviceError(f"{device!r} holds numbers and booleans, given {_told(value, found)}")
     return native(found)
+
+
+def _rounded(value: Any, dtype: Any) -> Any:
+    """Whole numbers of any size, or a list of them, as numbers that bfloat16 can be made of; else as they are."""
+    if type(value) is int:
+        return scalar(value, dtype)
+    if not is_bfloat16(dtype) or not isinstance(value, (list, tuple)):
+        return value
+    found = np.asarray(value)
+    return found.astype(np.float64) if found.dtype.kind in "iuO" else found
 
 
 def native(array: Any) -> Any:
@@ -98,8 +108,8 @@ def shortened(value: Any) -> str:
     """
     try:
         text = repr(value)
-    except RecursionError:  # a list of lists of lists
-        text = f"a {type(value).__name__} with others in it, too deep to be shown"
+    except (RecursionError, ValueError):  # lists of lists of lists; integers of thousands of digits
+        text = f"a {type(value).__name__} that is too deep or too long to be shown"
     return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"
 
 

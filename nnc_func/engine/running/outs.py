@@ -44,7 +44,7 @@ def _host(array: Any) -> bool:
 
 def usable(arrays: Sequence[Any], others: Sequence[Any]) -> bool:
     """Whether kernels may write into them: each is contiguous, and shows no memory of another or of what is read."""
-    return all(map(_contiguous, arrays)) and not any(
+    return all(map(_is_plain, arrays)) and not any(
         _overlap(a, b) for i, a in enumerate(arrays) for b in (*others, *arrays[:i])
     )
 
@@ -73,9 +73,10 @@ def kept(inputs: Sequence[Any]) -> list[Any]:
     return found
 
 
-def _contiguous(array: Any) -> bool:
+def _is_plain(array: Any) -> bool:
+    """Whether it is contiguous, in this machine's order of bytes."""
     flags = getattr(array, "flags", None)
-    return flags is None or bool(flags.c_contiguous)
+    return (flags is None or bool(flags.c_contiguous)) and bool(getattr(array.dtype, "isnative", True))
 
 
 def _overlap(one: Any, other: Any) -> bool:

@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from sys import getrefcount, maxsize
 from typing import Any
 
-from nnc_func.device.shared.bounds import check_axes
 from nnc_func.engine.plan import Plan
 from nnc_func.engine.running import array_views
 from nnc_func.errors import AllocationError
@@ -59,10 +58,6 @@ ALONE = _references()
 def recycled(device: Any, aval: Any, what: str) -> Recycled:
     """Buffers of that shape and dtype; `what` says what they are for, should there be no memory."""
 
-    check_axes(aval.shape)
-    if max(aval.shape, default=0) > maxsize:  # beside an extent of 0
-        raise AllocationError(f"{what}, {aval!r}, has an axis that is longer than can be addressed")
-
     def make() -> Any:
         with memory(aval.nbytes, f"{what}, {aval!r},"):
             return array_views.empty(device, aval)
@@ -101,3 +96,5 @@ def memory(nbytes: int, what: str) -> Iterator[None]:
         yield
     except MemoryError as error:
         raise AllocationError(f"{nbytes} bytes for {what} cannot be had: {error}") from error
+    except ValueError as error:  # no array has as many axes, or one as long, whatever the others are
+        raise AllocationError(f"there is no array for {what}: {error}") from None

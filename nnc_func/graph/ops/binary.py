@@ -12,7 +12,7 @@ from nnc_func.device.kernels.special_cases import FLOOR_DIVIDE, POWER, corrected
 from nnc_func.errors import DTypeError
 from nnc_func.facets import domains, dtypes, lowering
 from nnc_func.facets.derivatives import ONE, Custom, Linear, partials
-from nnc_func.facets.dtypes import kind_of
+from nnc_func.facets.dtypes import is_bfloat16, kind_of
 from nnc_func.facets.kernels import ALL, Kernel, reference
 from nnc_func.facets.laws import (
     Law,
@@ -116,8 +116,9 @@ def divide(a: Tensor, b: Tensor, /) -> Tensor:
 def _power_by_base(o: Any, y: Any, a: Any, b: Any) -> Any:
     """b a^(b-1); 0 to the 0 is one whatever the base does nearby, so its infinite slope times zero is no NaN."""
     corner = o.logical_and(o.equal(a, 0), o.equal(b, 0))
-    less = b - 1 if isinstance(b, (int, float)) else o.subtract(b, 1)  # a number stays weak, and an integer exact
-    return o.multiply(b, o.power(o.where(corner, 1, a), less))
+    if isinstance(b, int) and is_bfloat16(o.dtype(y)):
+        b = float(b)  # an integer less one is of 64 bits, which has no dtype in common with that
+    return o.multiply(b, o.power(o.where(corner, 1, a), o.subtract(b, 1)))
 
 
 def _power_by_exponent(o: Any, y: Any, a: Any, b: Any) -> Any:

@@ -14,6 +14,7 @@ import numpy as np
 
 from nnc_func.declaration import plain
 from nnc_func.device.shared.host import native, numbers
+from nnc_func.errors import ShapeError
 from nnc_func.facets.dims import DEEPEST
 from nnc_func.facets.dtypes import kind_of, scalar, weak
 from nnc_func.graph.operator import SCALARS
@@ -24,6 +25,7 @@ from nnc_func.op import Op
 
 ROWS = (list, tuple)
 PLAIN = (str, bytes, bytearray, memoryview, range, array)
+OTHERS = frozenset((np.ndarray, Tensor, float, int, bool, complex))  # which are asked about most
 
 
 def is_list(value: Any) -> bool:
@@ -38,7 +40,9 @@ def is_list(value: Any) -> bool:
 
 
 def _is_list(kind: type) -> bool:
-    return kind in ROWS or (issubclass(kind, Sequence) and not issubclass(kind, PLAIN))
+    if kind in ROWS or kind in OTHERS:
+        return kind in ROWS
+    return issubclass(kind, Sequence) and not issubclass(kind, PLAIN)
 
 
 def have_tensors(rows: Any, depth: int = 0) -> bool:
@@ -86,13 +90,14 @@ def converted(stack: Any, value: Any, dtype: Any = None) -> Tensor | None:
 @at_users_line
 def carrier(stack: Any, given: Any) -> Any:
     """What flows through the layers of a stack for what is no tensor: an array for a sequence, which is copied."""
-    if type(given) is np.ndarray:
-        return native(given) if kind_of(given.dtype) in "biufc" else numbers(stack.device, given)
-    is_data = isinstance(given, (Sequence, int, float, complex)) and not isinstance(given, (str, bytes))
-    if hasattr(given, "dtype") or not is_data:
-        return given
-    if not isinstance(given, Sequence):  # a number of a class of the user's, an enumeration say
-        return plain(given)
+    if type(given) not in ROWS:
+        if isinstance(given, np.ndarray):
+            return native(given) if kind_of(given.dtype) in "biufc" else numbers(stack.device, given)
+        is_data = isinstance(given, (Sequence, int, float, complex)) and not isinstance(given, (str, bytes))
+        if hasattr(given, "dtype") or not is_data:
+            return given
+        if not isinstance(given, Sequence):  # a number of a class of the user's, an enumeration say
+            return plain(given)
     found = converted(stack, given)
     if found is not None:
         return found.value
@@ -116,7 +121,7 @@ def operands(op: Op, args: tuple[Any, ...]) -> tuple[Any, ...]:
 
 def _beside(stack: Any, rows: Any, dtypes: Any = None) -> Any:
     """The elements of a list along a new axis; a number takes the dtype of what has one."""
-    dtypes = [*_dtypes(rows)] if dtypes is None else dtypes
+    dtypes = [*_dtypes(rows, 0)] if dtypes is None else dtypes
     made = [
         _beside(stack, each, dtypes) if is_list(each)
         else np.asarray(scalar(each, weak(each, dtypes))) if type(each) in SCALARS
@@ -125,9 +130,11 @@ def _beside(stack: Any, rows: Any, dtypes: Any = None) -> Any:
     return stack.bind(CATALOGUE["stack"], *made, axis=0)
 
 
-def _dtypes(rows: Any) -> Iterator[Any]:
+def _dtypes(rows: Any, depth: int) -> Iterator[Any]:
+    if depth >= DEEPEST:
+        raise ShapeError(f"lists that are tensors are nested at most {DEEPEST} deep")
     for each in rows:
         if is_list(each):
-            yield from _dtypes(each)
+            yield from _dtypes(each, depth + 1)
         elif hasattr(each, "dtype"):
             yield each.dtype

@@ -449,7 +449,7 @@ def listed(tensors: Any, what: str) -> Any:
         return tensors
     try:
         return [*tensors]
-    except (TypeError, NotImplementedError) as error:  # an array without axes, say
+    except (TypeError, RuntimeError) as error:  # an array without axes, say
         raise GraphError(f"{what} are a list of tensors, given {tensors!r}: {error}") from None
 
 

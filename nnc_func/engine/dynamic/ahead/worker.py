@@ -177,7 +177,8 @@ class Worker:
             self._computing.release()
 
     def _forked(self) -> None:
-        """The thread was not forked: another one is started when it is needed."""
+        """The thread was not forked: another one is started when it is needed. Who forked is the user's now."""
+        _ours.yes = False
         self._begin()
         STORAGE.close()
         self.calm()
