@@ -14,7 +14,7 @@ from collections.abc import Callable
 from threading import get_ident
 
 from nnc_func.garbage_collection import no_full_collections, uncollected
-from nnc_func.locks import free
+from nnc_func.locks import free_locks
 
 LONGEST = 1.0  # seconds that a fork waits for imports of other threads
 _in_child: list[Callable[[], None]] = []
@@ -47,7 +47,7 @@ def _in_parent() -> None:
 def _forked() -> None:
     pause = _pauses.get(get_ident())
     try:
-        free()
+        free_locks()
         for function in _in_child:
             function()
     finally:

@@ -40,7 +40,7 @@ class _PutOff(ABC):
     @classmethod
     @abstractmethod
     def is_on(cls) -> bool:
-        """Whether it is to be put off; how it is is seen to."""
+        """Whether it is on, and so to be put off."""
 
     @classmethod
     @abstractmethod

@@ -28,12 +28,12 @@ def forkable_lock() -> Any:
     return found
 
 
-def free() -> None:
+def free_locks() -> None:
     """Free the locks of threads that are not in this process, which was forked.
 
     Examples
     --------
-    >>> free()
+    >>> free_locks()
     """
     for each in list(_locks):
         if not each._is_owned():
@@ -57,4 +57,4 @@ else:
             return values[name] if name in values else values.setdefault(name, self.func(instance))
 
 
-__all__ = ["cached_property", "forkable_lock", "free"]
+__all__ = ["cached_property", "forkable_lock", "free_locks"]

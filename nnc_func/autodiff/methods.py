@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from nnc_func.autodiff.matrices import Matrices
 from nnc_func.errors import LayerError, NncError, check_function
-from nnc_func.graph.origin import with_line
+from nnc_func.graph.origin import name_line
 from nnc_func.graph.pauses import Pause, owner_of
 from nnc_func.graph.tensors.tensor import listed
 
@@ -103,7 +103,7 @@ class Derivatives:
             self._recording("gradients of values")
             found: tuple[Tensor, ...] = flow(listed(ys, "ys"), listed(xs, "xs"), cotangents, into)
         except NncError as error:
-            error.args = (with_line(str(error)),)
+            name_line(error)
             raise
         return found
 

@@ -19,7 +19,7 @@ from nnc_func.garbage_collection import uncollected
 from nnc_func.graph.graph import ComputationGraph
 from nnc_func.graph.leaves import Variable, owned
 from nnc_func.graph.node import Node, Result, Value
-from nnc_func.graph.origin import describe, origin
+from nnc_func.graph.origin import describe, name_line, origin
 from nnc_func.layer import Layer, changes, evolved, layer, opens
 from nnc_func.layer_protocols import DeviceSignature, GraphSignature, OperatorSignature, ShapeSignature, SymbolSignature
 from nnc_func.op import Op
@@ -78,9 +78,7 @@ class Eager(Layer, Generic[A]):
         try:
             return self._compute(op, args, params)
         except NncError as error:
-            where = describe(origin())
-            if where and where not in str(error):
-                error.args = (f"{error} (at {where})",)
+            name_line(error)
             raise
 
     def dispatch(self) -> Dispatch | None:

@@ -18,7 +18,7 @@ from nnc_func.facets.places import Place
 from nnc_func.garbage_collection import uncollected
 from nnc_func.graph.leaves import LEAVES, Variable, are_places
 from nnc_func.graph.node import Node, Result, Value, topological
-from nnc_func.graph.origin import with_line
+from nnc_func.graph.origin import name_line
 from nnc_func.graph.refinement import as_assumed, elsewhere
 from nnc_func.layer import Layer, layer, opens
 from nnc_func.layer_protocols import DeviceSignature, ShapeSignature, SymbolSignature, TypeSignature
@@ -77,7 +77,7 @@ class Operator(Layer, Generic[A]):
             items = op.canonical(params) if params or op.params else ()
             found = self.symbol.apply(op, args, items)
         except NncError as error:
-            error.args = (with_line(str(error)),)
+            name_line(error)
             raise
         return found if self._is_plain else self._convert(op, args, items, found)
 

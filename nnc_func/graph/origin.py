@@ -189,7 +189,20 @@ def describe(where: Origin, most: int = 1) -> str:
 def with_line(message: str) -> str:
     """What an error says, with the user's line behind it unless a line is in it already."""
     where = "" if _LINE.search(message) else describe(origin())
-    return f"{message} (at {where})" if where else message
+    return f"{message} (at {where})" if where and where not in message else message
+
+
+def name_line(error: NncError) -> None:
+    """Have an error name the user's line, unless it names one already.
+
+    Examples
+    --------
+    >>> error = NncError("it does not fit")
+    >>> name_line(error)
+    >>> str(error).startswith("it does not fit")
+    True
+    """
+    error.args = (with_line(str(error)),)
 
 
 def at_users_line(function: F) -> F:
@@ -206,7 +219,7 @@ def at_users_line(function: F) -> F:
         try:
             return function(*args, **kwargs)
         except NncError as error:
-            error.args = (with_line(str(error)),)
+            name_line(error)
             raise
 
     return cast("F", call)

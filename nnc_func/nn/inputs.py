@@ -126,12 +126,9 @@ def in_tensor(who: Any, x: Any, *beside: Any) -> Any:
     if type(found) in (list, tuple):
         return stack_of(found).asarray(found)
     if not isinstance(found, Tensor):
-        raise OperatorError(with_line(f"{who} takes one tensor, given {_kind(x)}"))
+        given = f"a {type(x).__name__} of {len(flatten(x)[0])}"
+        raise OperatorError(with_line(f"{who} takes one tensor, given {given}"))
     return found
-
-
-def _kind(x: Any) -> str:
-    return f"a {type(x).__name__} of {len(flatten(x)[0])}"
 
 
 def in_arrays(x: Any, dtype: Any) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import attrs
 import numpy as np
@@ -223,13 +223,6 @@ def test_rates_and_slots_are_looked_at(update: Any) -> None:
             update(p, wrong, p, 0, 0.1)
 
 
-class Halves(NamedTuple):
-    """A tree that is no list."""
-
-    first: Any
-    second: Any
-
-
 @STACKS
 def test_what_takes_one_tensor_takes_a_list_of_several_and_no_other_tree(make: Any) -> None:
     """It had been a bare AttributeError."""
@@ -244,8 +237,8 @@ def test_what_takes_one_tensor_takes_a_list_of_several_and_no_other_tree(make: A
         wanted = call(x).numpy()
         for rows in ([row, row], (row, row), [row, [row[0], row[1]]]):
             np.testing.assert_array_equal(call(rows).numpy(), wanted)
-        for tree in ({"a": row, "b": row}, Halves(row, row)):
-            with pytest.raises(OperatorError, match=r"takes one tensor, given a (dict|Halves) of 2 .*test_arrays"):
+        for tree in ({"a": row, "b": row}, Pair(row, row)):
+            with pytest.raises(OperatorError, match=r"takes one tensor, given a (dict|Pair) of 2 .*test_arrays"):
                 call(tree)
 
 

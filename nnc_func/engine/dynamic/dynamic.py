@@ -23,7 +23,7 @@ from nnc_func.facets.places import Place
 from nnc_func.graph.leaves import CONSTANT, HELD, VARIABLE, Variable, are_places, owned
 from nnc_func.graph.node import Node, Result
 from nnc_func.graph.ops.silent_bodies import only_asks
-from nnc_func.graph.origin import describe, origin
+from nnc_func.graph.origin import describe, name_line, origin
 from nnc_func.layer import changes, layer, opens
 from nnc_func.layer_protocols import GraphSignature, ShapeSignature
 from nnc_func.memo import Few
@@ -287,9 +287,7 @@ def _bound_to(engine: Any) -> Callable[..., Any]:
         try:
             found = compute(op, tuple(arrays), params)
         except NncError as error:
-            where = describe(origin())
-            if where and where not in str(error):
-                error.args = (f"{error} (at {where})",)
+            name_line(error)
             raise
         if checks:
             _check(engine, op, found)

@@ -43,7 +43,10 @@ def _host(array: Any) -> bool:
 
 
 def usable(arrays: Sequence[Any], others: Sequence[Any]) -> bool:
-    """Whether kernels may write into them: each is contiguous, and shows no memory of another or of what is read."""
+    """Whether kernels may write into them.
+
+    Each is contiguous, in this machine's order of bytes, and shows no memory of another or of what is read.
+    """
     return all(map(_is_plain, arrays)) and not any(
         _overlap(a, b) for i, a in enumerate(arrays) for b in (*others, *arrays[:i])
     )
